@@ -1,0 +1,63 @@
+# `make help` lists every command. Two do all set-up on a fresh Debian machine: `make demo` and `make test`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/steelyard
+UV_VERSION := 0.13.9
+UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
+PY := .venv/bin/python
+PYTEST = $(PY) -m pytest --junitxml=build/junit/$@.xml
+LEARNING_RATE ?=
+# One thread a process: torch and BLAS otherwise fight over the machine's cores, and sums change with the thread count.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(UV):
+	@python3 -c 'import ensurepip' 2>/dev/null || (apt-get update -qq && apt-get install -qq -y python3-venv)
+	@python3 -m venv $(CACHE)/uv-$(UV_VERSION) && $(CACHE)/uv-$(UV_VERSION)/bin/pip install -q uv==$(UV_VERSION)
+
+.venv/.installed: $(UV) pyproject.toml uv.lock requirements-cpu.txt
+	@$(UV) sync -q --locked --inexact --extra worker
+	@PATH=$(dir $(UV)):$$PATH $(PY) -m e2e.images venv
+	@touch $@
+
+install: .venv/.installed ## the development environment in .venv, CPU torch and vLLM included
+
+generate: install ## rewrite what is generated from the types: CRDs and their reference
+	@$(PY) -m steelyard.api.generate
+
+verify: install ## fail when a generated file is not what the types say
+	@$(PY) -m steelyard.api.generate --check
+
+lint: install ## ruff, mypy strict, the import rules of the house
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && .venv/bin/lint-imports
+
+unit: install ## fast tests: no network, no root, no cluster
+	@$(PYTEST) tests/unit
+
+property: install ## the core's promises on thousands of generated cases
+	@$(PYTEST) --hypothesis-profile=thorough tests/property
+
+integration: install ## the operator on a real API server, the workers on a real NATS (needs root and Go)
+	@$(PYTEST) tests/integration
+
+e2e: install ## a real cluster with real containers, one long job, every fault (needs root and Go)
+	@$(PYTEST) e2e/scenarios
+
+test: install ## everything, from a clean checkout; ends with the count
+	@rm -rf build/junit; failed=0; \
+	for suite in lint verify unit property integration e2e; do \
+	  echo "== $$suite"; $(MAKE) --no-print-directory $$suite || { echo "== $$suite FAILED"; failed=1; }; done; \
+	$(PY) -m e2e.summary build/junit || failed=1; exit $$failed
+
+demo: install ## the main job on the embedded cluster, live in this terminal (LEARNING_RATE=0 shows the control run)
+	@$(PY) -m e2e.demo $(if $(LEARNING_RATE),--learning-rate $(LEARNING_RATE))
+
+demo-down: install ## remove the demo's cluster: no process, mount, interface or iptables rule stays
+	@$(PY) -m e2e.cluster down --name demo
+
+bench: install ## every benchmark; each writes its last result to benchmarks/results
+	@for b in benchmarks/*.py; do echo "== $$b"; $(PY) $$b || exit 1; done
