@@ -1,0 +1,1 @@
+"""Steelyard: a Kubernetes operator that keeps agentic-RL post-training pipelines in balance."""

@@ -1,0 +1,74 @@
+"""The API of Steelyard: frozen types of `steelyard.dev/v1alpha1`, the single source of CRDs and validation."""
+
+from steelyard.api.allocation import Allocation
+from steelyard.api.base import InvalidResource, ObjectMeta, explain
+from steelyard.api.job import AgenticRLJob, AgenticRLJobSpec, Algorithm, ClaimSource, ConfigMapSource
+from steelyard.api.names import Stage, revision_name
+from steelyard.api.quantities import format_quantity, parse_quantity
+from steelyard.api.revision import (
+    AllocationRevision,
+    AllocationRevisionSpec,
+    AllocationRevisionStatus,
+    Measured,
+    Move,
+    Origin,
+    Prediction,
+    RevisionPhase,
+    Verdict,
+)
+from steelyard.api.scaling import Scaling
+from steelyard.api.stages import Environment, Episode, GpuProfile, Replicas, RewardServer, Sampler, StageSpec, Trainer
+from steelyard.api.status import (
+    BottleneckStatus,
+    Condition,
+    DecisionStatus,
+    GpuStatus,
+    JobStatus,
+    ReplicaCounts,
+    StagesStatus,
+    StageStatus,
+    TrainingStatus,
+)
+
+__all__ = [
+    "AgenticRLJob",
+    "AgenticRLJobSpec",
+    "Algorithm",
+    "Allocation",
+    "AllocationRevision",
+    "AllocationRevisionSpec",
+    "AllocationRevisionStatus",
+    "BottleneckStatus",
+    "ClaimSource",
+    "Condition",
+    "ConfigMapSource",
+    "DecisionStatus",
+    "Environment",
+    "Episode",
+    "GpuProfile",
+    "GpuStatus",
+    "InvalidResource",
+    "JobStatus",
+    "Measured",
+    "Move",
+    "ObjectMeta",
+    "Origin",
+    "Prediction",
+    "ReplicaCounts",
+    "Replicas",
+    "RevisionPhase",
+    "RewardServer",
+    "Sampler",
+    "Scaling",
+    "Stage",
+    "StageSpec",
+    "StageStatus",
+    "StagesStatus",
+    "Trainer",
+    "TrainingStatus",
+    "Verdict",
+    "explain",
+    "format_quantity",
+    "parse_quantity",
+    "revision_name",
+]

@@ -1,0 +1,54 @@
+"""`python -m steelyard.api.generate`: write everything that is made from the types, or check it with --check."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from steelyard.api.reference import reference
+from steelyard.api.schema import all_crds
+
+_HEADER = "# Generated from operator/steelyard/api by `make generate`; do not edit.\n"
+
+
+def generated() -> dict[str, str]:
+    """Path below the repository's root -> content."""
+    crds = all_crds()
+    files = {f"crds/{name}": _HEADER + _yaml(crd) for name, crd in crds.items()}
+    return {**files, "docs/reference/crd.md": reference(crds.values())}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Repeats equal values in full: readers and some tools do not follow aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  (PyYAML's signature)
+        return True
+
+
+def _yaml(value: Any) -> str:
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=150, allow_unicode=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m steelyard.api.generate", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="root of the repository (default: here)")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when a file is out of date")
+    options = parser.parse_args()
+    stale = []
+    for name, content in generated().items():
+        file = options.root / name
+        if file.exists() and file.read_text() == content:
+            continue
+        stale.append(name)
+        if not options.check:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+    for name in stale:
+        sys.stdout.write(f"{'out of date' if options.check else 'written'}: {name}\n")
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
