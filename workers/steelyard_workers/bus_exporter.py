@@ -1,0 +1,71 @@
+"""Says how full the buffers are: reads the bus server's own account next door and serves it to Prometheus.
+
+Runs beside the server in the bus pod. When the server does not answer, the series are absent: absent is not zero.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from steelyard_workers.drain import Drain
+from steelyard_workers.messages import Hop
+from steelyard_workers.serve import Health, serving, worker_app
+
+MONITOR_SECONDS = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class BufferCollector(Collector):
+    """Depth and capacity of each hop's stream, asked for at scrape time."""
+
+    def __init__(self, monitor: str) -> None:
+        self._url = f"{monitor}/jsz"
+
+    def collect(self) -> Iterable[Metric]:
+        depth = GaugeMetricFamily(
+            "steelyard_buffer_depth", "Messages in the buffer, held ones included", labels=["buffer"]
+        )
+        capacity = GaugeMetricFamily("steelyard_buffer_capacity", "Bound of the buffer", labels=["buffer"])
+        try:
+            answer = httpx.get(self._url, params={"streams": "true", "config": "true"}, timeout=MONITOR_SECONDS)
+            account = answer.raise_for_status().json()
+        except (httpx.HTTPError, ValueError) as error:
+            log.warning("the bus server does not say how full it is: %s", error)
+            return []
+        for hop, messages, bound in buffers(account):
+            depth.add_metric([hop.value], messages)
+            capacity.add_metric([hop.value], bound)
+        return [depth, capacity]
+
+
+def buffers(account: Mapping[str, Any]) -> list[tuple[Hop, int, int]]:
+    """(hop, messages, bound) of every hop that a /jsz answer tells of."""
+    details = [stream for part in account.get("account_details") or () for stream in part.get("stream_detail") or ()]
+    by_name = {stream["name"]: stream for stream in details}
+    return [
+        (hop, by_name[hop.stream]["state"]["messages"], by_name[hop.stream]["config"]["max_msgs"])
+        for hop in Hop
+        if hop.stream in by_name
+    ]
+
+
+async def run(monitor: str, port: int) -> None:
+    """Serve until asked to stop."""
+    health, registry = Health(), CollectorRegistry()
+    registry.register(BufferCollector(monitor))
+    async with Drain().listening() as drain, serving(worker_app(health, registry), port):
+        health.ready()
+        await drain.requested.wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    asyncio.run(run("http://localhost:8222", int(os.environ.get("PORT", "8000"))))

@@ -1,0 +1,110 @@
+"""Splits the wall time of every slot of a worker into states, so that the states of a slot always sum to its life.
+
+The figures are live: reading them settles every slot up to now, so a wait that has not ended yet already shows.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """What one slot does at a moment (design: the measurement contract)."""
+
+    BUSY = "busy"
+    STARVED = "starved"  # no input
+    BLOCKED = "blocked"  # the output is full
+    PACED = "paced"  # admission is closed
+    TOOL = "tool"  # waiting for a tool
+    TOKENS = "tokens"  # waiting for a sampler
+    SYNC = "sync"  # weights
+    DRAIN = "drain"
+
+
+WORKING = frozenset({State.BUSY, State.BLOCKED, State.TOOL, State.TOKENS})  # a unit of work is bound to the slot
+
+
+class Slot:
+    """One unit of concurrency; it is in exactly one state from its making until it is closed."""
+
+    def __init__(self, clock: "Clock", state: State) -> None:
+        self._clock = clock
+        self.state = state
+        self.since = clock.now()
+
+    def enter(self, state: State) -> None:
+        """From now on this slot is in `state`; the time until now belongs to the state before."""
+        self._clock.settle(self, state)
+
+    @contextmanager
+    def within(self, state: State) -> Iterator[None]:
+        """Be in `state` inside the block and in the state from before after it, also when the block raises."""
+        before = self.state
+        self.enter(state)
+        try:
+            yield
+        finally:
+            self.enter(before)
+
+
+class Clock:
+    """The slots of one worker and the seconds they spent; safe to use from several threads."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self._spent = dict.fromkeys(State, 0.0)
+        self._slots: set[Slot] = set()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def slot(self, state: State = State.STARVED) -> Iterator[Slot]:
+        """One more slot while the block runs."""
+        slot = self.open(state)
+        try:
+            yield slot
+        finally:
+            self.close(slot)
+
+    def open(self, state: State = State.STARVED) -> Slot:
+        """One more slot, in `state`, until `close`."""
+        slot = Slot(self, state)
+        with self._lock:
+            self._slots.add(slot)
+        return slot
+
+    def close(self, slot: Slot) -> None:
+        """The slot's last state ends now; its seconds stay counted."""
+        self.settle(slot, slot.state)
+        with self._lock:
+            self._slots.discard(slot)
+
+    def settle(self, slot: Slot, state: State) -> None:
+        """Book the slot's time up to now on its state and put it into `state`."""
+        with self._lock:
+            self._book(slot)
+            slot.state = state
+
+    def seconds(self) -> dict[State, float]:
+        """Seconds spent in each state up to this very moment, summed over all slots that ever were."""
+        with self._lock:
+            for slot in self._slots:
+                self._book(slot)
+            return dict(self._spent)
+
+    @property
+    def slots(self) -> int:
+        """How many slots are open."""
+        return len(self._slots)
+
+    @property
+    def working(self) -> int:
+        """How many slots have a unit of work in hand."""
+        with self._lock:
+            return sum(slot.state in WORKING for slot in self._slots)
+
+    def _book(self, slot: Slot) -> None:
+        now = max(self.now(), slot.since)
+        self._spent[slot.state] += now - slot.since
+        slot.since = now

@@ -1,0 +1,1 @@
+"""The environment stage: drives episodes by asking the samplers and running tools."""

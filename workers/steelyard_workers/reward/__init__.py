@@ -1,0 +1,1 @@
+"""The reward stage: scores trajectories, from the bus and over HTTP."""
