@@ -1,0 +1,127 @@
+"""The balance: one tick's cluster and metrics in, one plan out. Pure: values in, values out, `now` is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from steelyard.api import AllocationRevision, AllocationRevisionStatus, Origin, RevisionPhase, Verdict
+from steelyard.balance import decide
+from steelyard.balance.decide import Outcome, Picture
+from steelyard.balance.diagnose import bottleneck, stage_estimates
+from steelyard.balance.ledger import is_open
+from steelyard.balance.observe import SCRAPES, STEPS, longest_window
+from steelyard.balance.types import Decision, Fact, Instant, Plan, Rates, Seen
+from steelyard.balance.verdict import Judgement, judge
+from steelyard.balance.words import instant, sentence
+
+__all__ = ["Plan", "Rates", "Seen", "balance"]
+
+LEAST_WINDOW_SECONDS = 60.0
+WINDOW_MARGIN = 1.5
+
+
+def balance(seen: Seen, rates: Rates, now: Instant) -> Plan:
+    """Judge the open move, then decide the next one. Every answer has a reason, also "no change because ..."."""
+    active = seen.active
+    if active is None:
+        return _plan(seen, decide.first(seen))
+    picture = decide.look(seen, active, rates, now)
+    judgement = judge(active, seen, rates, now) if is_open(active) and not seen.job.spec.suspend else None
+    outcome = _decide(picture, judgement, rates)
+    return _plan(seen, outcome, picture, judgement, rates)
+
+
+def _decide(picture: Picture, judgement: Judgement | None, rates: Rates) -> Outcome:
+    seen, active = picture.seen, picture.active
+    if seen.job.spec.suspend:
+        return decide.hold("Suspended", "no change because the job is suspended")
+    directed = decide.directed(seen, active, picture.now)
+    if directed and (directed.revision or judgement is None):
+        return directed
+    if judgement and judgement.roll_back:
+        return decide.roll_back(picture, judgement.progress)
+    if active.status.verdict is Verdict.ROLLED_BACK:  # the operator died before it recorded the way back
+        return decide.roll_back(picture, active.status.evidence or "it was judged harmful")
+    if judgement and rates.unavailable is None:
+        return decide.hold("OpenMove", f"no change because {active.metadata.name} is open: {judgement.progress}")
+    unmeasured = decide.unmeasured(picture, rates)
+    model, throughput = picture.estimated.model, picture.observed.throughput
+    if unmeasured or model is None or throughput is None:
+        return unmeasured or decide.hold("NoEvidence", "no change because nothing was measured yet")
+    return decide.improve(picture, model, throughput)
+
+
+def _plan(
+    seen: Seen,
+    outcome: Outcome,
+    picture: Picture | None = None,
+    judgement: Judgement | None = None,
+    rates: Rates | None = None,
+) -> Plan:
+    decision = Decision(outcome.decision.action, outcome.decision.kind, sentence(outcome.decision.reason))
+    wake = float(seen.job.spec.scaling.interval_seconds)
+    if picture is None or rates is None:
+        return Plan(decision, active=outcome.revision, revision=outcome.revision, wake=wake)
+    return Plan(
+        decision,
+        active=outcome.revision or picture.active,
+        revision=outcome.revision,
+        updates=_updates(seen, picture.active, judgement, outcome.revision),
+        metrics=_metrics(picture, rates),
+        balanced=Fact(decision.kind in ("Balanced", "DeadBand"), decision.kind, decision.reason),
+        throughput=picture.observed.throughput,
+        bottleneck=bottleneck(picture.observed, picture.promise),
+        stages=stage_estimates(picture.observed, picture.promise),
+        wake=wake,
+        window_seconds=_window_seconds(picture, rates),
+    )
+
+
+def _updates(
+    seen: Seen, active: AllocationRevision, judgement: Judgement | None, new: AllocationRevision | None
+) -> Mapping[str, AllocationRevisionStatus]:
+    """Statuses that change: the judged revision, and every revision that another one has replaced."""
+    statuses = {revision.metadata.name: revision.status for revision in seen.revisions}
+    current = dict(statuses)
+    if active.status.phase is RevisionPhase.SUPERSEDED:  # its successor was never recorded
+        current[active.metadata.name] = active.status.model_copy(update={"phase": RevisionPhase.JUDGED})
+    if judgement:
+        current[active.metadata.name] = judgement.status
+    newest = new or active
+    for revision in seen.revisions:
+        if revision.spec.number < newest.spec.number:
+            name = revision.metadata.name
+            taken_back = newest.spec.origin is Origin.ROLLBACK and newest.spec.parent == name
+            current[name] = _superseded(current[name], newest if taken_back else None)
+    return {name: status for name, status in current.items() if status != statuses[name]}
+
+
+def _superseded(status: AllocationRevisionStatus, rollback: AllocationRevision | None) -> AllocationRevisionStatus:
+    update: dict[str, object] = {"phase": RevisionPhase.SUPERSEDED}
+    if rollback and status.verdict is None:  # the operator died between recording the rollback and the verdict
+        update |= {"verdict": Verdict.ROLLED_BACK, "evidence": rollback.spec.reason}
+    return status.model_copy(update=update)
+
+
+def _metrics(picture: Picture, rates: Rates) -> Fact:
+    if rates.unavailable:
+        return Fact(False, rates.unavailable.problem, rates.unavailable.message)
+    if picture.observed.missing:
+        return Fact(False, "Partial", "; ".join(picture.observed.missing))
+    if not any(window.pods for window in picture.observed.stages.values()):
+        return Fact(False, "NoData", "no stage has ready pods with metrics")
+    return Fact(True, "Complete", "every ready pod has fresh metrics")
+
+
+def _window_seconds(picture: Picture, rates: Rates) -> float:
+    """How far back the next read must reach: the window, and an open move from its start."""
+    window = picture.observed.window
+    wanted = max(LEAST_WINDOW_SECONDS, WINDOW_MARGIN * SCRAPES * window.scrape_seconds)
+    if window.step_seconds is None and any(stage.pods for stage in picture.observed.stages.values()):
+        wanted = max(wanted, 2 * rates.window_seconds)
+    elif window.step_seconds is not None:
+        wanted = max(wanted, WINDOW_MARGIN * (STEPS + 1) * window.step_seconds)
+    applied = instant(picture.active.status.applied_time)
+    if applied is not None and is_open(picture.active):
+        wanted = max(wanted, picture.now - applied + WINDOW_MARGIN * window.scrape_seconds)
+    return min(wanted, longest_window(window.scrape_seconds))

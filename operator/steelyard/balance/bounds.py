@@ -1,0 +1,111 @@
+"""Bounding gates: what each stage may become, decided *for* the allocator; and allocations put right with the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage, Verdict
+from steelyard.balance.ledger import barred_profiles, last_change, made_at
+from steelyard.balance.types import Instant, Seen
+from steelyard.balance.words import seconds
+
+MOST_GROWTH = 2
+"""A stage at most doubles or halves in one move: the model was measured where the stage is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageBounds:
+    """Replicas a stage may have after this tick's move."""
+
+    low: int
+    high: int
+    frozen: str | None = None
+    """Why it stays exactly as it is, if it must."""
+    barred: frozenset[str] = frozenset()
+    """Profiles not to be tried for now: a move to them was rolled back."""
+
+
+def stage_bounds(seen: Seen, current: Allocation, now: Instant) -> dict[Stage, StageBounds]:
+    """Bounds of every stage from min, max, holds, cooldown and the growth limit."""
+    return {stage: _bounds(seen, stage, current.replicas(stage), now) for stage in Stage}
+
+
+def _bounds(seen: Seen, stage: Stage, replicas: int, now: Instant) -> StageBounds:
+    spec = seen.job.spec.stage(stage).replicas
+    frozen = seen.held.get(stage) or _resting(seen, stage, now)
+    if frozen:
+        return StageBounds(replicas, replicas, frozen)
+    low = max(spec.min, -(-replicas // MOST_GROWTH))
+    high = min(spec.max, max(replicas * MOST_GROWTH, 1))
+    barred = barred_profiles(seen.revisions, seen.job.spec.scaling.horizon_seconds, now)
+    return StageBounds(min(low, high), high, barred=frozenset(profile for of, profile in barred if of is stage))
+
+
+def _resting(seen: Seen, stage: Stage, now: Instant) -> str | None:
+    """A stage rests after each move, twice as long when the move proved nothing."""
+    change = last_change(seen.revisions, stage)
+    at = made_at(change) if change else None
+    if change is None or at is None:
+        return None
+    rest = float(seen.job.spec.scaling.cooldown_seconds)
+    if change.status.verdict is Verdict.INCONCLUSIVE:
+        rest *= 2
+    left = at + rest - now
+    return f"{stage} was moved by {change.metadata.name} and rests for {seconds(left)} more" if left > 0 else None
+
+
+def repaired(spec: AgenticRLJobSpec, allocation: Allocation) -> Allocation:
+    """The nearest allocation that the spec allows: known profiles, replicas within bounds, GPUs within the budget."""
+    stages = {stage: _within(spec, stage, allocation[stage]) for stage in Stage}
+    prices = spec.gpu_prices
+    while Allocation.of(stages).gpus(prices) > spec.budget.gpus:
+        heaviest = _heaviest(spec, stages, prices)
+        if heaviest is None:
+            break  # the API refuses a budget below the sum of the minima; an older job is left at its minima
+        stage, profile = heaviest
+        stages[stage] = {**stages[stage], profile: stages[stage][profile] - 1}
+    return Allocation.of(stages)
+
+
+def _heaviest(
+    spec: AgenticRLJobSpec, stages: Mapping[Stage, Mapping[str, int]], prices: Mapping[Stage, Mapping[str, Fraction]]
+) -> tuple[Stage, str] | None:
+    """The profile of the stage with the most GPUs that may still shrink."""
+    shrinkable = [
+        (sum(n * prices[stage][name] for name, n in counts.items()), prices[stage][profile], stage, profile)
+        for stage, counts in stages.items()
+        for profile, n in counts.items()
+        if n > 0 and prices[stage][profile] > 0 and sum(counts.values()) > spec.stage(stage).replicas.min
+    ]
+    return max(shrinkable)[2:] if shrinkable else None
+
+
+def _within(spec: AgenticRLJobSpec, stage: Stage, counts: Mapping[str, int]) -> dict[str, int]:
+    profiles, replicas = spec.stage(stage).profiles, spec.stage(stage).replicas
+    first = next(iter(profiles))
+    kept: dict[str, int] = {}
+    for profile, n in counts.items():
+        name = profile if profile in profiles else first
+        kept[name] = kept.get(name, 0) + n
+    for name in [*reversed(profiles)]:
+        surplus = sum(kept.values()) - replicas.max
+        if surplus > 0 and name in kept:
+            kept[name] = max(kept[name] - surplus, 0)
+    lacking = replicas.min - sum(kept.values())
+    if lacking > 0:
+        main = max(kept, key=lambda name: kept[name], default=first)
+        kept[main] = kept.get(main, 0) + lacking
+    return kept
+
+
+def user_hold(active: AllocationRevision, now: Instant) -> str | None:
+    """A user's own revision is held until it expires."""
+    if active.spec.origin != "User":
+        return None
+    expires = active.spec.expires_at
+    if expires is None:
+        return f"{active.metadata.name} is held by its user, without end"
+    left = expires.timestamp() - now
+    return f"{active.metadata.name} is held by its user for {seconds(left)} more" if left > 0 else None

@@ -1,0 +1,118 @@
+"""Counters and gauges of one pod inside a window: resets, late births and nonsense values are dealt with here."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+
+from steelyard.balance.types import Instant, Series
+
+LARGEST = 1e15
+"""Beyond this a sample is garbage: no counter of ours gets there, and sums of squares must not overflow."""
+
+Sample = tuple[Instant, float]
+
+
+def sane(samples: Sequence[Sample], since: Instant, until: Instant) -> Sequence[Sample]:
+    """The samples (oldest first) inside [since, until] with finite, non-negative values."""
+    kept = samples[bisect_left(samples, (since, -inf)) : bisect_right(samples, (until, inf))]
+    if all(0 <= value < LARGEST for _, value in kept):
+        return kept
+    return [(at, value) for at, value in kept if 0 <= value < LARGEST]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A counter made continuous: `totals[i]` is the increase from the window's start to `times[i]`."""
+
+    times: tuple[Instant, ...] = ()
+    totals: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], pod_since: Instant | None = None) -> Counter:
+        """Increase over `samples`, aware of resets.
+
+        A labelled series appears with its first event. When the pod was scraped before (`pod_since`) without it,
+        it stood at zero, so its first value is an increase too.
+        """
+        if not samples:
+            return cls()
+        born_late = pod_since is not None and pod_since < samples[0][0]
+        times = [pod_since, samples[0][0]] if pod_since is not None and born_late else [samples[0][0]]
+        totals = [0.0, samples[0][1]] if born_late else [0.0]
+        for (_, before), (at, value) in pairwise(samples):
+            times.append(at)
+            totals.append(totals[-1] + (value - before if value >= before else value))
+        return cls(tuple(times), tuple(totals))
+
+    def at(self, instant: Instant) -> float:
+        """The increase up to `instant`, linear between samples, flat outside them."""
+        if not self.times:
+            return 0.0
+        right = bisect_right(self.times, instant)
+        if right == 0:
+            return 0.0
+        if right == len(self.times):
+            return self.totals[-1]
+        t0, t1 = self.times[right - 1], self.times[right]
+        v0, v1 = self.totals[right - 1], self.totals[right]
+        return v0 + (v1 - v0) * (instant - t0) / (t1 - t0)
+
+    def increase(self, start: Instant, end: Instant) -> float:
+        return self.at(end) - self.at(start)
+
+    def jumps(self) -> tuple[Sample, ...]:
+        """(instant, increase) of every sample at which the counter had risen."""
+        rises = zip(pairwise(self.totals), self.times[1:], strict=True)
+        return tuple((at, after - before) for (before, after), at in rises if after > before)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A gauge inside the window."""
+
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def last(self) -> float | None:
+        return self.samples[-1][1] if self.samples else None
+
+    @property
+    def mean(self) -> float | None:
+        return sum(value for _, value in self.samples) / len(self.samples) if self.samples else None
+
+    def near(self, instant: Instant) -> float | None:
+        """The last value at or before `instant`, else the first one after it."""
+        if not self.samples:
+            return None
+        index = bisect_left(self.samples, (instant, LARGEST))
+        return self.samples[max(index - 1, 0)][1]
+
+
+def by_label(
+    series: Iterable[Series], label: str, since: Instant, until: Instant, pod_since: Instant | None
+) -> dict[str, Counter]:
+    """One counter per value of `label`; series that share the value (several engines of one pod, say) keep the busiest.
+
+    Summing would need aligned samples; no metric of the contract splits a label value over several series.
+    """
+    counters: dict[str, Counter] = {}
+    for one in series:
+        if samples := sane(one.samples, since, until):
+            counter = Counter.of(samples, pod_since)
+            key = one.label(label) or ""
+            held = counters.get(key)
+            if held is None or counter.totals[-1] > held.totals[-1]:
+                counters[key] = counter
+    return counters
+
+
+def gauge(series: Iterable[Series], since: Instant, until: Instant, **labels: str) -> Gauge:
+    """The first series whose labels match, as a gauge."""
+    for one in series:
+        if all(one.label(name) == value for name, value in labels.items()):
+            return Gauge(tuple(sane(one.samples, since, until)))
+    return Gauge()

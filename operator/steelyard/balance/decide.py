@@ -1,0 +1,179 @@
+"""What to do with the allocation this tick, each answer with its reason. `balance` has the order, this the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steelyard.api import Allocation, AllocationRevision, Origin, Prediction
+from steelyard.balance.allocate import Infeasible
+from steelyard.balance.bounds import repaired, stage_bounds, user_hold
+from steelyard.balance.estimate import Estimated, estimate
+from steelyard.balance.gate import Case, Veto, veto
+from steelyard.balance.ledger import inputs_of, known, successor
+from steelyard.balance.model import Model, Promise
+from steelyard.balance.observe import STEPS, Observed, observe
+from steelyard.balance.propose import Candidate, better_split, more_slots, unbounded_gain
+from steelyard.balance.types import Action, Decision, Instant, Rates, Seen
+from steelyard.balance.words import changes, instant, number, percent
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything one tick knows about the active revision."""
+
+    seen: Seen
+    active: AllocationRevision
+    observed: Observed
+    estimated: Estimated
+    now: Instant
+
+    @property
+    def promise(self) -> Promise | None:
+        model = self.estimated.model
+        return model.promise(self.active.spec.allocation.after) if model else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A decision and the revision that carries it out, if any."""
+
+    decision: Decision
+    revision: AllocationRevision | None = None
+
+
+def look(seen: Seen, active: AllocationRevision, rates: Rates, now: Instant) -> Picture:
+    """Observe and estimate over the time in which the active allocation was in force."""
+    status = active.status
+    since = instant(status.measuring_time) or instant(status.settling_time) or instant(status.applied_time) or 0.0
+    observed = observe(seen, rates, now, since)
+    return Picture(seen, active, observed, estimate(observed, seen.job.spec, known(seen.revisions)), now)
+
+
+def hold(kind: str, reason: str) -> Outcome:
+    return Outcome(Decision(Action.HOLD, kind, reason))
+
+
+def first(seen: Seen) -> Outcome:
+    """The job's first revision; no metrics are needed to start."""
+    revision = successor(seen, repaired(seen.job.spec, seen.job.spec.initial_allocation), "initial allocation")
+    return Outcome(
+        Decision(Action.INITIAL, "Initial", f"initial allocation: {revision.spec.allocation.after}"), revision
+    )
+
+
+def directed(seen: Seen, active: AllocationRevision, now: Instant) -> Outcome | None:
+    """What the user's spec demands whatever is measured: a hold, a pin, the fixed allocation, new bounds."""
+    spec = seen.job.spec
+    current = active.spec.allocation.after
+    held = user_hold(active, now)
+    if held:
+        return hold("Held", f"no change because {held}")
+    if spec.scaling.pin is not None:
+        pinned = next((one for one in seen.revisions if one.metadata.name == spec.scaling.pin), None)
+        if pinned is None:
+            return hold("Pinned", f"no change because the pinned revision {spec.scaling.pin} does not exist")
+        return _become(seen, current, pinned.spec.allocation.after, "Pinned", f"pinned to {spec.scaling.pin}")
+    if spec.scaling.mode == "Fixed":
+        return _become(seen, current, spec.initial_allocation, "Fixed", "mode Fixed")
+    within = repaired(spec, current)
+    if within != current:
+        return _become(seen, current, within, "Bounds", "spec.stages or spec.budget no longer allow the allocation")
+    return None
+
+
+def _become(seen: Seen, current: Allocation, wanted: Allocation, kind: str, why: str) -> Outcome:
+    target = repaired(seen.job.spec, wanted)
+    if target == current:
+        return hold(kind, f"no change because {why} holds {current}")
+    reason = f"{why}: {changes(current, target)}"
+    return Outcome(Decision(Action.MOVE, kind, reason), successor(seen, target, reason))
+
+
+def roll_back(picture: Picture, evidence: str) -> Outcome:
+    """Restore the parent's allocation in a new revision, which also keeps what the failed one taught."""
+    failed = picture.active
+    move = failed.spec.allocation
+    target = repaired(picture.seen.job.spec, move.before)
+    reason = f"{failed.metadata.name} is taken back ({changes(move.after, target)}): {evidence}"
+    model, throughput = picture.estimated.model, picture.observed.throughput
+    inputs = inputs_of(model, throughput) if model and throughput else {}
+    revision = successor(picture.seen, target, reason, origin=Origin.ROLLBACK, inputs=inputs)
+    return Outcome(Decision(Action.ROLLBACK, "RolledBack", reason), revision)
+
+
+def unmeasured(picture: Picture, rates: Rates) -> Outcome | None:
+    """Nothing moves on missing, partial or too little data."""
+    if rates.unavailable:
+        return hold("MetricsUnavailable", f"no change because {rates.unavailable.message}")
+    if picture.observed.missing:
+        return hold("MetricsIncomplete", f"no change because {'; '.join(picture.observed.missing)}")
+    window = picture.observed.window
+    wanted = min(picture.seen.job.spec.scaling.evaluation.steps, STEPS)
+    if picture.observed.throughput is None or window.steps < wanted:
+        return hold(
+            "NoEvidence",
+            f"no change because only {window.steps} of {wanted} training steps were measured "
+            f"under {picture.active.metadata.name}",
+        )
+    if picture.estimated.model is None:
+        return hold("NoEvidence", f"no change because {'; '.join(picture.estimated.unknown)}")
+    return None
+
+
+def improve(picture: Picture, model: Model, throughput: float) -> Outcome:
+    """The first candidate move that passes every gate, else the reason why none does."""
+    seen, active = picture.seen, picture.active
+    spec, current = seen.job.spec, active.spec.allocation.after
+    bounds = stage_bounds(seen, current, picture.now)
+    step = seen.job.status.training.step if seen.job.status.training else None
+    refused: list[Veto] = []
+    for propose in (more_slots, better_split):
+        candidate = propose(model, spec, current, bounds)
+        if isinstance(candidate, Infeasible):
+            return hold("Infeasible", f"no change because {candidate.constraint}")
+        if candidate is None:
+            continue
+        case = Case(candidate, model, spec, seen.revisions, throughput, step, picture.now)
+        objection = veto(case)
+        if objection is None:
+            return _move(picture, case)
+        refused.append(objection)
+    frozen = [bound.frozen for bound in bounds.values() if bound.frozen]
+    if refused and not (frozen and all(one.kind == "DeadBand" for one in refused)):
+        return hold(refused[-1].kind, refused[-1].reason)
+    if frozen and unbounded_gain(model, spec, current) * 100 >= max(spec.scaling.min_gain_percent, 1):
+        return hold("Cooldown", f"no change because {'; '.join(frozen)}")
+    return _best(model, spec_gain=unbounded_gain(model, spec, current), current=current)
+
+
+def _best(model: Model, spec_gain: float, current: Allocation) -> Outcome:
+    promise = model.promise(current)
+    return hold(
+        "Balanced",
+        f"no change because no allowed move gains anything: {promise.binding} binds at {number(promise.throughput)} "
+        f"trajectories/s, and no allocation within the spec would gain more than {percent(spec_gain)}",
+    )
+
+
+def _move(picture: Picture, case: Case) -> Outcome:
+    seen, candidate = picture.seen, case.candidate
+    reason = _why(candidate, case.throughput)
+    if seen.job.spec.scaling.mode == "Observe":
+        return Outcome(Decision(Action.RECOMMEND, "Observe", f"mode Observe, would do: {reason}"))
+    predicted = Prediction(
+        gain_percent=round(min(candidate.gain, 1000.0) * 100), cost_seconds=round(min(case.cost_seconds, 1e6))
+    )
+    inputs = inputs_of(case.model, case.throughput)
+    revision = successor(seen, candidate.after, reason, inputs=inputs, predicted=predicted)
+    return Outcome(Decision(Action.MOVE, "Gain", reason), revision)
+
+
+def _why(candidate: Candidate, throughput: float) -> str:
+    old, new = candidate.old, candidate.new
+    moved = changes(candidate.before, candidate.after)
+    if candidate.gain <= 0 and candidate.gpus_saved > 0:
+        return f"{moved}: frees {float(candidate.gpus_saved):g} GPUs at {percent(1 + candidate.gain)} of the throughput"
+    return (
+        f"{moved}: {old.binding} binds at {number(throughput)} trajectories/s; "
+        f"{number(throughput * (1 + candidate.gain))} expected, then bound by {new.binding}"
+    )

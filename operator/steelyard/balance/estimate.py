@@ -1,0 +1,278 @@
+"""One window -> the model of the pipeline: service demands by the utilisation law, visits by flow, each with its error.
+
+Figures that this window cannot give (a profile not running now, a sampler under a single load) come from the ledger's
+last measurement, else from the speed that the user expects of the profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+from steelyard.api import AgenticRLJobSpec, Stage
+from steelyard.balance import sampler
+from steelyard.balance.counter import Counter, Gauge
+from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
+from steelyard.balance.observe import WORKING, Observed, PodWindow, StageWindow
+
+EDGE_ERROR = 0.5
+"""Units that a window cuts in two, on average: with u units the demand is known to about 0.5/u."""
+PRIOR_ERROR = 0.3
+LEDGER_ERROR = 1.5
+"""An older measurement is trusted less: its error is multiplied."""
+MOST_SLICES = 8
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A model, or the sentences that say what is not known yet."""
+
+    model: Model | None
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the ledger remembers of earlier windows."""
+
+    capacities: Capacities = field(default_factory=Capacities)
+    """The newest figure of every profile."""
+    loads: Mapping[str, Sequence[Load]] = field(default_factory=dict)
+    """Sampler profile -> loads it was seen under."""
+
+
+NOTHING = Known()
+
+
+def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING) -> Estimated:
+    """The model behind `observed`, completed by what is `known` from before."""
+    windows = {stage: observed.stages.get(stage, StageWindow(stage)) for stage in Stage}
+    environment = windows[Stage.ENVIRONMENT]
+    rates = {
+        Stage.REWARD_SERVER: _rates(windows[Stage.REWARD_SERVER]),
+        Stage.TRAINER: _trainer_rates(windows[Stage.TRAINER], observed),
+    }
+    episodes = environment.rate()
+    unknown = [
+        f"{stage} has finished no unit in the window"
+        for stage, finished in {**{s: bool(r) for s, r in rates.items()}, Stage.ENVIRONMENT: bool(episodes)}.items()
+        if not finished
+    ]
+    rates[Stage.SAMPLER], latency, loads = _samplers(windows[Stage.SAMPLER], observed, spec, known.loads)
+    if not rates[Stage.SAMPLER]:
+        unknown.append("sampler has generated no token in the window")
+    if unknown or not episodes:
+        return Estimated(None, tuple(unknown))
+    latency = {**_aged_latencies(known.capacities.latency), **latency}
+    for stage, profiles in rates.items():
+        rates[stage] = {**_aged(known.capacities.rates.get(stage, {})), **profiles}
+    rates[Stage.SAMPLER].update({name: Estimate(tau.capacity, tau.error) for name, tau in latency.items()})
+    rates = {stage: _with_priors(stage, profiles, spec) for stage, profiles in rates.items()}
+    latency = _latency_priors(latency, rates[Stage.SAMPLER])
+    capacities = Capacities(
+        rates,
+        latency,
+        loads,
+        slots=_slots(environment, spec),
+        sync_seconds=_sync_seconds(windows[Stage.SAMPLER], observed),
+        trainer_seconds=_trainer_seconds(windows[Stage.TRAINER], observed),
+    )
+    workload = _workload(windows, episodes, latency)
+    bounds = Bounds(spec.algorithm.batch, (spec.algorithm.max_staleness + 1) * spec.algorithm.batch)
+    return Estimated(Model(workload, capacities, bounds, _catching_up(observed, spec)))
+
+
+def _catching_up(observed: Observed, spec: AgenticRLJobSpec) -> dict[Stage, float]:
+    """Required rate beyond the flow: (backlog - target) / drain time, with the horizon as drain time.
+
+    The target is what a stage in balance has waiting: nothing before the reward server, a batch before the trainer.
+    """
+    targets = {Stage.REWARD_SERVER: 0.0, Stage.TRAINER: float(spec.algorithm.batch)}
+    return {
+        stage: max((observed.backlogs.get(stage, Gauge()).mean or 0.0) - target, 0.0) / spec.scaling.horizon_seconds
+        for stage, target in targets.items()
+    }
+
+
+def service_demand(
+    pods: tuple[PodWindow, ...], start: float | None = None, end: float | None = None, outcome: str | None = None
+) -> Estimate | None:
+    """Slot seconds of work per unit (of one outcome or of all) over all `pods`, None when they finished no unit.
+
+    The error comes from batch means over slices of the window, and from the units that the window's edges cut.
+    """
+    spans = [(pod, pod.start if start is None else start, pod.end if end is None else end) for pod in pods]
+    work = sum(_work(pod, a, b) for pod, a, b in spans)
+    units = sum(_units(pod, a, b, outcome) for pod, a, b in spans)
+    if units <= 0 or work <= 0:
+        return None
+    demand = work / units
+    slices = max(min(int(units / 4), MOST_SLICES), 1)
+    residual = 0.0
+    for index in range(slices):
+        part_work = part_units = 0.0
+        for pod, a, b in spans:
+            left, right = a + (b - a) * index / slices, a + (b - a) * (index + 1) / slices
+            part_work += _work(pod, left, right)
+            part_units += _units(pod, left, right, outcome)
+        residual += (part_work - demand * part_units) ** 2
+    batch_means = sqrt(residual * slices / (slices - 1)) / work if slices > 1 else 0.0
+    return Estimate(demand, min(max(batch_means, EDGE_ERROR / units), 2.0))
+
+
+def _work(pod: PodWindow, start: float, end: float) -> float:
+    return sum(pod.seconds[state].increase(start, end) for state in WORKING if state in pod.seconds)
+
+
+def _units(pod: PodWindow, start: float, end: float, outcome: str | None) -> float:
+    chosen = pod.units if outcome is None else {outcome: pod.units.get(outcome, Counter())}
+    return sum(counter.increase(start, end) for counter in chosen.values())
+
+
+def _rates(window: StageWindow) -> dict[str, Estimate]:
+    """Units per second of one replica by profile: slots / service demand."""
+    found = {}
+    for profile in sorted({pod.pod.profile for pod in window.pods}):
+        pods = tuple(pod for pod in window.pods if pod.pod.profile == profile)
+        demand = service_demand(pods)
+        if demand:
+            slots = sum(pod.slots or 1.0 for pod in pods) / len(pods)
+            found[profile] = Estimate(slots / demand.value, demand.error)
+    return found
+
+
+def _trainer_rates(window: StageWindow, observed: Observed) -> dict[str, Estimate]:
+    """Samples per second; between step ends, since a whole batch is counted at each end."""
+    ends = observed.window.step_ends
+    for pod in window.pods:
+        if len(ends) >= 2:
+            demand = service_demand((pod,), ends[0][0], ends[-1][0], outcome="ok")
+            if demand:
+                steps = sum(count for _, count in ends[1:])
+                return {pod.pod.profile: Estimate(1 / demand.value, max(demand.error, EDGE_ERROR / steps / 4))}
+    return {}
+
+
+def _trainer_seconds(window: StageWindow, observed: Observed) -> float:
+    rates = _trainer_rates(window, observed)
+    return 1 / next(iter(rates.values())).value if rates else 0.0
+
+
+def _samplers(
+    window: StageWindow, observed: Observed, spec: AgenticRLJobSpec, past: Mapping[str, Sequence[Load]]
+) -> tuple[dict[str, Estimate], dict[str, TokenLatency], dict[str, Load]]:
+    rates: dict[str, Estimate] = {}
+    loads: dict[str, Load] = {}
+    latencies: dict[str, TokenLatency] = {}
+    for profile in sorted({pod.pod.profile for pod in window.pods}):
+        pods = [pod for pod in window.pods if pod.pod.profile == profile and pod.engine and pod.span > 0]
+        if not pods:
+            continue
+        most = sampler.most_running(pods, spec.stages.sampler.engine.args)
+        seen = sampler.loads(pods, observed.window.scrape_seconds)
+        latency = sampler.fit(seen, most) or sampler.fit([*seen, *past.get(profile, ())], most)
+        between, mean = sampler.bracket(seen, most), sampler.mean_load(seen)
+        if mean:
+            loads[profile] = mean
+        if latency:
+            latencies[profile] = latency
+            rates[profile] = Estimate(latency.capacity, latency.error)
+        elif between:
+            rates[profile] = between
+    return rates, latencies, loads
+
+
+def _tokens_rate(pod: PodWindow) -> float:
+    return pod.engine.tokens.increase(pod.start, pod.end) / pod.span if pod.engine and pod.span > 0 else 0.0
+
+
+def _slots(environment: StageWindow, spec: AgenticRLJobSpec) -> float:
+    told = [pod.slots for pod in environment.pods if pod.slots]
+    return sum(told) / len(told) if told else float(spec.stages.environment.concurrency)
+
+
+def _sync_seconds(window: StageWindow, observed: Observed) -> float:
+    """Sampler seconds lost per policy version, per replica."""
+    versions = sum(count for _, count in observed.window.step_ends)
+    return window.time_in("sync") / len(window.pods) / versions if versions > 0 and window.pods else 0.0
+
+
+def _workload(windows: Mapping[Stage, StageWindow], episodes: float, latency: Mapping[str, TokenLatency]) -> Workload:
+    environment, samplers = windows[Stage.ENVIRONMENT], windows[Stage.SAMPLER]
+    finished = environment.finished()
+    tokens = sum(_tokens_rate(pod) for pod in samplers.pods) / episodes
+    outside = environment.time_in("busy", "tool", "sync") / finished
+    waiting = environment.time_in("tokens") / finished
+    demand = service_demand(environment.pods)
+    explained = tokens * _latency_now(samplers, latency)
+    return Workload(
+        tokens=tokens,
+        outside_seconds=outside,
+        waiting_seconds=waiting,
+        overhead_seconds=max(waiting - explained, 0.0),
+        error=demand.error if demand else 0.0,
+        visits=_visits(windows),
+    )
+
+
+def _visits(windows: Mapping[Stage, StageWindow]) -> dict[Stage, float]:
+    """Units of each stage per trained trajectory, by the shares that go on, so that a filling buffer does not count.
+
+    A trajectory that failed travels on with its outcome and is scored like any other, so its loss shows again in the
+    reward server's share: the larger of the two losses counts, not their product. The trainer's time goes into samples
+    that are trained; what it turns away (stale, duplicate) costs the stages before it.
+    """
+    scored, trained = windows[Stage.REWARD_SERVER].ok_share or 1.0, windows[Stage.TRAINER].ok_share or 1.0
+    played = min(windows[Stage.ENVIRONMENT].ok_share or 1.0, scored)
+    return {Stage.ENVIRONMENT: 1 / (played * trained), Stage.REWARD_SERVER: 1 / (scored * trained), Stage.TRAINER: 1.0}
+
+
+def _latency_now(samplers: StageWindow, latency: Mapping[str, TokenLatency]) -> float:
+    """Token latency that the fit gives for the load of this window."""
+    for pod in samplers.pods:
+        fitted = latency.get(pod.pod.profile)
+        if fitted and pod.engine:
+            busy = pod.time_in("busy")
+            spent = pod.engine.latency_sum.increase(pod.start, pod.end)
+            return fitted.at(min(spent / busy if busy > 0 else 1.0, fitted.most))
+    return 0.0
+
+
+def _aged(profiles: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    return {name: Estimate(one.value, min(one.error * LEDGER_ERROR, 2.0)) for name, one in profiles.items()}
+
+
+def _aged_latencies(profiles: Mapping[str, TokenLatency]) -> dict[str, TokenLatency]:
+    return {
+        name: TokenLatency(one.alpha, one.beta, one.most, min(one.error * LEDGER_ERROR, 2.0))
+        for name, one in profiles.items()
+    }
+
+
+def _with_priors(stage: Stage, profiles: Mapping[str, Estimate], spec: AgenticRLJobSpec) -> dict[str, Estimate]:
+    """Profiles never tried get the rate of the best-known one, times the speed the user expects of them."""
+    speeds = {profile.name: profile.speed_percent for profile in spec.stage(stage).gpu_profiles}
+    usable = {name: one for name, one in profiles.items() if name in speeds or not speeds}
+    known = min(usable, key=lambda name: (usable[name].error, name), default=None)
+    if known is None or known not in speeds:
+        return usable
+    for name, speed in speeds.items():
+        if name not in usable:
+            base = usable[known]
+            usable[name] = Estimate(base.value * speed / speeds[known], sqrt(base.error**2 + PRIOR_ERROR**2))
+    return usable
+
+
+def _latency_priors(latency: Mapping[str, TokenLatency], rates: Mapping[str, Estimate]) -> dict[str, TokenLatency]:
+    """Once one profile's token latency is identified, those expected to be slower or faster are so at every load."""
+    known = min(latency, key=lambda name: (latency[name].error, name), default=None)
+    if known is None:
+        return {}
+    base = latency[known]
+    priors = {
+        name: TokenLatency(base.alpha / ratio, base.beta / ratio, base.most, one.error)
+        for name, one in rates.items()
+        if (ratio := one.value / base.capacity) > 0
+    }
+    return {**priors, **latency}

@@ -1,0 +1,237 @@
+"""The pipeline as a few numbers, and what throughput it promises for an allocation (control.md, Estimate).
+
+`Workload` is what one trajectory asks for and drifts with the policy; `Capacities` is what one replica can do. They are
+kept apart because a verdict compares the old allocation under the *old* capacities and the *new* workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, sqrt
+from typing import Protocol
+
+from steelyard.api import Stage
+
+TRAINER_EXPONENT = 0.9
+"""f(n) = f(1)·n^0.9 until more sizes were measured."""
+LIMITS_ITERATIONS = 30
+TINY_SECONDS = 1e-9
+"""Time below which a trajectory asks nothing of a stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A positive quantity and its relative standard error."""
+
+    value: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Token latency seen at one load; the weight is the number of tokens behind it."""
+
+    running: float
+    latency: float
+    tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLatency:
+    """Seconds between two tokens of one sequence while b run on the replica: tau(b) = alpha + beta·b."""
+
+    alpha: float
+    beta: float
+    most: float
+    """Sequences the replica can run at once: its slots, or what its KV cache holds."""
+    error: float = 0.0
+    """Relative standard error of tau at twice the highest load seen (no move more than doubles a load)."""
+
+    def at(self, running: float) -> float:
+        return self.alpha + self.beta * running
+
+    @property
+    def capacity(self) -> float:
+        """Tokens per second of one full replica."""
+        return self.most / self.at(self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one trained trajectory asks of the stages."""
+
+    tokens: float = 0.0
+    """Tokens generated per episode."""
+    outside_seconds: float = 0.0
+    """Slot seconds of an episode outside the samplers: tools and the environment's own work."""
+    waiting_seconds: float = 0.0
+    """Slot seconds of an episode in which it waited for samplers, as measured."""
+    overhead_seconds: float = 0.0
+    """The part of `waiting_seconds` that token latency does not explain: queues, prefill, HTTP."""
+    error: float = 0.0
+    """Relative standard error of the slot seconds."""
+    visits: Mapping[Stage, float] = field(default_factory=dict)
+    """Episodes started, trajectories scored and samples trained per trajectory that ends up trained."""
+
+    def visits_of(self, stage: Stage) -> float:
+        return max(self.visits.get(stage, 1.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """What one replica can do, by profile."""
+
+    rates: Mapping[Stage, Mapping[str, Estimate]] = field(default_factory=dict)
+    """Units per second of one replica: tokens (sampler), trajectories (reward server), samples (trainer)."""
+    latency: Mapping[str, TokenLatency] = field(default_factory=dict)
+    """Sampler profiles whose token latency is identified; `rates` then holds the capacity that follows from it."""
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    """Mean load of each sampler profile in the window; a later window under another one identifies the latency."""
+    slots: float = 1.0
+    """Episodes that one environment replica runs at once."""
+    sync_seconds: float = 0.0
+    """Sampler seconds lost at each new policy version."""
+    trainer_seconds: float = 0.0
+    """Trainer seconds per sample, so that trajectories in training can be told from those still open."""
+
+
+class Split(Protocol):
+    """Stage -> profile -> replicas: an `Allocation`, or a plain mapping where one is asked for often."""
+
+    def __getitem__(self, stage: Stage, /) -> Mapping[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the job's algorithm admits."""
+
+    batch: int
+    open: int
+    """Most trajectories between admission and training: (maxStaleness + 1) · batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Throughput that the model promises for an allocation."""
+
+    throughput: float
+    """Trajectories trained per second."""
+    binding: Stage
+    limits: Mapping[Stage, float]
+    """What each stage alone would allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Everything needed to promise a throughput."""
+
+    workload: Workload
+    capacities: Capacities
+    bounds: Bounds
+    catching_up: Mapping[Stage, float] = field(default_factory=dict)
+    """Units per second that a stage must spend on its backlog, on top of what flows in."""
+
+    def knows(self, stage: Stage, profile: str) -> bool:
+        return profile in self.capacities.rates.get(stage, {})
+
+    def rate(self, stage: Stage, counts: Mapping[str, int]) -> float:
+        """Trained trajectories per second that `counts` replicas of a stage with a service rate could carry."""
+        known = self.capacities.rates.get(stage, {})
+        units = sum(known[profile].value * n for profile, n in counts.items() if profile in known)
+        if stage is Stage.TRAINER and sum(counts.values()) > 1:
+            units *= sum(counts.values()) ** (TRAINER_EXPONENT - 1)
+        if stage is Stage.SAMPLER:
+            return self._sampler_rate(units)
+        return max(units - self.catching_up.get(stage, 0.0), 0.0) / self.workload.visits_of(stage)
+
+    def _sampler_rate(self, tokens_per_second: float) -> float:
+        """Weight sync is lost capacity: each version costs `sync_seconds`, and versions come with the throughput."""
+        per_trajectory = self.workload.tokens * self.workload.visits_of(Stage.ENVIRONMENT)
+        if tokens_per_second <= 0:
+            return 0.0
+        seconds = per_trajectory / tokens_per_second + self.capacities.sync_seconds / self.bounds.batch
+        return 1 / seconds if seconds > TINY_SECONDS else inf
+
+    def loop(self, samplers: Mapping[str, int], slots: float) -> float:
+        """Trained trajectories per second of the closed loop between `slots` episodes and the samplers."""
+        slots = max(slots, 0.0)
+        workload = self.workload
+        replicas, latency = self._serving(samplers)
+        if latency is None or workload.tokens * latency.alpha <= TINY_SECONDS:
+            turn = workload.outside_seconds + workload.waiting_seconds
+            episodes = slots / turn if turn > TINY_SECONDS else inf
+        else:
+            running = running_sequences(
+                slots, replicas, workload.tokens, workload.outside_seconds + workload.overhead_seconds, latency
+            )
+            episodes = replicas * running / (workload.tokens * latency.at(running))
+        return episodes / workload.visits_of(Stage.ENVIRONMENT)
+
+    def _serving(self, samplers: Mapping[str, int]) -> tuple[float, TokenLatency | None]:
+        """Replicas in units of the main profile, and its token latency when it is identified."""
+        known = self.capacities.latency
+        main = max(samplers, key=lambda profile: (samplers[profile], profile), default="")
+        if main not in known:
+            return 0.0, None
+        alike = sum(known[profile].capacity * n for profile, n in samplers.items() if profile in known)
+        return alike / known[main].capacity, known[main]
+
+    def useful_slots(self, throughput: float) -> float:
+        """Episodes that admission leaves open while `throughput` is trained: the rest is being collected or trained."""
+        training = self.bounds.batch * min(throughput * self.capacities.trainer_seconds, 1.0)
+        return max(self.bounds.open - self.bounds.batch / 2 - training, 1.0)
+
+    def episodes(self, samplers: Mapping[str, int], slots: float, ceiling: float) -> float:
+        """Throughput of the closed loop, at most `ceiling`: as more is trained, admission leaves fewer slots useful."""
+        ceiling = min(ceiling, self.loop(samplers, slots))
+        if ceiling == inf or self.loop(samplers, min(slots, self.useful_slots(ceiling))) >= ceiling:
+            return ceiling
+        low, high = 0.0, ceiling
+        for _ in range(LIMITS_ITERATIONS):
+            middle = (low + high) / 2
+            if self.loop(samplers, min(slots, self.useful_slots(middle))) >= middle:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def promise(self, allocation: Split) -> Promise:
+        """Throughput of `allocation` and the stage that binds it."""
+        limits = {
+            stage: self.rate(stage, allocation[stage]) for stage in (Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER)
+        }
+        others = min(limits.values())
+        slots = sum(allocation[Stage.ENVIRONMENT].values()) * self.capacities.slots
+        looped = self.episodes(allocation[Stage.SAMPLER], slots, others)
+        limits[Stage.ENVIRONMENT] = self.loop(allocation[Stage.SAMPLER], min(slots, self.useful_slots(looped)))
+        if looped < others:
+            return Promise(looped, self._culprit(allocation, slots, looped), limits)
+        return Promise(others, min(limits, key=lambda stage: limits[stage]), limits)
+
+    def _culprit(self, allocation: Split, slots: float, looped: float) -> Stage:
+        """The closed loop binds: would twice the slots or twice the samplers help more?"""
+        samplers = allocation[Stage.SAMPLER]
+        open_slots = self.useful_slots(looped)
+        more_slots = self.loop(samplers, min(2 * slots, open_slots))
+        more_samplers = self.loop({profile: 2 * n for profile, n in samplers.items()}, min(slots, open_slots))
+        return Stage.ENVIRONMENT if more_slots >= more_samplers else Stage.SAMPLER
+
+
+def running_sequences(open_: float, replicas: float, tokens: float, outside: float, latency: TokenLatency) -> float:
+    """Sequences b that run on each replica when `open_` episodes circulate: the root of N = n·b·(1 + Z/(L·tau(b))).
+
+    With tau linear this is a quadratic, so no bisection is needed; b is capped at what the replica can run.
+    """
+    if replicas <= 0 or open_ <= 0:
+        return 0.0
+    a = replicas * tokens * latency.beta
+    b = replicas * (tokens * latency.alpha + outside) - open_ * tokens * latency.beta
+    c = -open_ * tokens * latency.alpha
+    if a <= 0:
+        root = -c / b if b > 0 else inf
+    elif b >= 0:  # the stable form of the positive root for either sign of b
+        root = -2 * c / (b + sqrt(b * b - 4 * a * c))
+    else:
+        root = (-b + sqrt(b * b - 4 * a * c)) / (2 * a)
+    return min(root, latency.most)

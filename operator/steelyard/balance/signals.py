@@ -1,0 +1,37 @@
+"""The names of the measurement contract that the balance reads: the only place of the operator that spells them."""
+
+from __future__ import annotations
+
+STAGE_SECONDS = "steelyard_stage_seconds_total"
+STAGE_SLOTS = "steelyard_stage_slots"
+STAGE_INFLIGHT = "steelyard_stage_inflight"
+STAGE_UNITS = "steelyard_stage_units_total"
+BUFFER_DEPTH = "steelyard_buffer_depth"
+STEP_COUNT = "steelyard_train_step_seconds_count"
+REWARD_SUM = "steelyard_reward_sum"
+REWARD_COUNT = "steelyard_reward_count"
+POLICY_VERSION = "steelyard_policy_version"
+TOKENS_GENERATED = "vllm:generation_tokens_total"
+REQUESTS_RUNNING = "vllm:num_requests_running"
+REQUESTS_WAITING = "vllm:num_requests_waiting"
+TOKEN_LATENCY_SUM = "vllm:inter_token_latency_seconds_sum"  # noqa: S105 - tokens of a language model, no secret
+TOKEN_LATENCY_COUNT = "vllm:inter_token_latency_seconds_count"  # noqa: S105 - likewise
+KV_USAGE = "vllm:kv_cache_usage_perc"
+
+ALL: tuple[str, ...] = (
+    STAGE_SECONDS,
+    STAGE_SLOTS,
+    STAGE_INFLIGHT,
+    STAGE_UNITS,
+    BUFFER_DEPTH,
+    STEP_COUNT,
+    REWARD_SUM,
+    REWARD_COUNT,
+    POLICY_VERSION,
+    TOKENS_GENERATED,
+    REQUESTS_RUNNING,
+    REQUESTS_WAITING,
+    TOKEN_LATENCY_SUM,
+    TOKEN_LATENCY_COUNT,
+    KV_USAGE,
+)

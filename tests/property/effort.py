@@ -1,0 +1,10 @@
+"""How many cases a property is worth."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+LEAST = 300
+
+a_tenth = settings(max_examples=max((settings.default or settings()).max_examples // 10, LEAST))
+"""For properties whose cases take milliseconds each: a thorough run tries a tenth of the profile's cases."""

@@ -1,0 +1,159 @@
+"""From windows to the model: utilisation law, visits by flow, errors that widen, priors and the ledger's memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from steelyard.api import AgenticRLJob, Stage
+from steelyard.balance import signals
+from steelyard.balance.estimate import Estimated, Known, estimate
+from steelyard.balance.model import Capacities, Estimate, Load, Model, TokenLatency
+from steelyard.balance.observe import observe
+from tests.unit.balance.builders import NOW, Sheet, a_view, steady
+from tests.unit.balance.loop import demo_job
+
+
+def estimated(sheet: Sheet, job: AgenticRLJob | None = None, known: Known | None = None) -> Estimated:
+    job = job or demo_job()
+    return estimate(observe(a_view(job), sheet.rates(), NOW), job.spec, known or Known())
+
+
+def model_of(sheet: Sheet, job: AgenticRLJob | None = None, known: Known | None = None) -> Model:
+    model = estimated(sheet, job, known).model
+    assert model is not None
+    return model
+
+
+def rate(model: Model, stage: Stage, profile: str = "whole") -> Estimate:
+    return model.capacities.rates[stage][profile]
+
+
+def test_reward_capacity_is_slots_over_service_demand() -> None:
+    model = model_of(steady(trajectories=2, judge_seconds=0.4))
+    assert rate(model, Stage.REWARD_SERVER).value == pytest.approx(1 / 0.4)
+
+
+def test_trainer_capacity_comes_from_whole_steps() -> None:
+    model = model_of(steady(trajectories=2, train_seconds=4, batch=32))
+    assert rate(model, Stage.TRAINER).value == pytest.approx(32 / 4)
+
+
+def test_environment_demand_is_slot_time_per_episode() -> None:
+    workload = model_of(steady(tool_seconds=3, token_seconds=0.5)).workload
+    assert workload.outside_seconds == pytest.approx(3)
+    assert workload.waiting_seconds == pytest.approx(0.5)
+
+
+def test_tokens_per_episode_follow_the_flow() -> None:
+    assert model_of(steady(tokens=40)).workload.tokens == pytest.approx(40)
+
+
+def test_slots_are_what_the_replicas_say_not_what_the_spec_says() -> None:
+    assert model_of(steady(slots=6)).capacities.slots == 6
+
+
+def test_few_units_widen_the_error_and_do_not_freeze_the_estimate() -> None:
+    many, few = model_of(steady(trajectories=4, batch=32)), model_of(steady(trajectories=4, batch=16))
+    assert rate(few, Stage.REWARD_SERVER).value == pytest.approx(rate(many, Stage.REWARD_SERVER).value)
+    assert rate(few, Stage.REWARD_SERVER).error > rate(many, Stage.REWARD_SERVER).error > 0
+
+
+def test_unsteady_service_shows_in_the_batch_means() -> None:
+    sheet = steady(trajectories=2, judge_seconds=0.3)
+    unsteady = steady(trajectories=2, judge_seconds=0.3)
+    unsteady.without(signals.STAGE_SECONDS, "reward-server-whole-0")
+    busy = [0.6 * (at - NOW) + 20 * (int(at) % 40 > 20) + 200 for at in unsteady.instants]
+    unsteady.add(signals.STAGE_SECONDS, "reward-server-whole-0", busy, state="busy")
+    assert rate(model_of(unsteady), Stage.REWARD_SERVER).error > 2 * rate(model_of(sheet), Stage.REWARD_SERVER).error
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ("reward-server-whole-0", "reward-server has finished no unit in the window"),
+        ("trainer-whole-0", "trainer has finished no unit in the window"),
+        ("environment-default-0", "environment has finished no unit in the window"),
+    ],
+)
+def test_a_stage_without_units_is_unknown_and_said_so(broken: str, says: str) -> None:
+    got = estimated(steady().without(signals.STAGE_UNITS, broken))
+    assert got.model is None
+    assert says in got.unknown
+
+
+def test_an_idle_sampler_is_unknown_and_said_so() -> None:
+    sheet = steady()
+    for pod in ("sampler-whole-0", "sampler-whole-1"):
+        sheet.without(signals.TOKEN_LATENCY_COUNT, pod)
+    assert estimated(sheet).unknown == ("sampler has generated no token in the window",)
+
+
+def test_losses_after_a_stage_raise_its_visits() -> None:
+    """Half of what is scored comes too late and is made anew: two episodes and two scores for each that is trained."""
+    sheet = steady(trajectories=2)
+    sheet.steps(signals.STAGE_UNITS, "trainer-whole-0", 32, 16, outcome="stale")
+    visits = model_of(sheet).workload.visits
+    assert visits[Stage.ENVIRONMENT] == pytest.approx(2)
+    assert visits[Stage.REWARD_SERVER] == pytest.approx(2)
+    assert visits[Stage.TRAINER] == 1
+
+
+def test_a_failed_trajectory_travels_on_and_is_lost_once() -> None:
+    """One of three fails in the environment and is scored as a failure: 1.5 visits to both, not 2.25 to the first."""
+    sheet = steady(trajectories=2)
+    sheet.counter(signals.STAGE_UNITS, "environment-default-0", 1, outcome="timeout")
+    sheet.counter(signals.STAGE_UNITS, "reward-server-whole-0", 1, outcome="timeout")
+    visits = model_of(sheet).workload.visits
+    assert visits[Stage.ENVIRONMENT] == pytest.approx(1.5)
+    assert visits[Stage.REWARD_SERVER] == pytest.approx(1.5)
+
+
+def test_one_load_does_not_identify_the_sampler() -> None:
+    model = model_of(steady())
+    assert model.capacities.latency == {}
+    assert rate(model, Stage.SAMPLER).error > 0.5
+
+
+def test_a_load_that_the_ledger_remembers_identifies_it() -> None:
+    """Now 0.625 (counted as 1) sequences at 12.5 ms; the ledger saw 4 at 20 ms: tau = 0.01 + 0.0025·b."""
+    known = Known(loads={"whole": [Load(4.0, 0.02, 4000.0)]})
+    latency = model_of(steady(), known=known).capacities.latency["whole"]
+    assert latency.alpha == pytest.approx(0.01)
+    assert latency.beta == pytest.approx(0.0025)
+
+
+def test_a_profile_never_tried_gets_the_speed_its_user_expects_and_a_wide_error() -> None:
+    model = model_of(steady(trajectories=2, judge_seconds=0.4))
+    assert rate(model, Stage.REWARD_SERVER, "slice").value == pytest.approx(0.45 * 2.5)
+    assert rate(model, Stage.REWARD_SERVER, "slice").error >= 0.3
+
+
+def test_a_profile_that_the_ledger_measured_needs_no_prior() -> None:
+    known = Known(Capacities({Stage.REWARD_SERVER: {"slice": Estimate(2.0, 0.02)}}))
+    slice_ = rate(model_of(steady(), known=known), Stage.REWARD_SERVER, "slice")
+    assert slice_.value == 2.0
+    assert slice_.error == pytest.approx(0.03)
+
+
+def test_what_is_measured_now_beats_what_the_ledger_remembers() -> None:
+    known = Known(Capacities({Stage.REWARD_SERVER: {"whole": Estimate(99.0, 0.0)}}))
+    assert rate(model_of(steady(judge_seconds=0.4), known=known), Stage.REWARD_SERVER).value == pytest.approx(2.5)
+
+
+def test_an_identified_sampler_stays_identified_when_its_load_settles() -> None:
+    known = Known(Capacities(latency={"whole": TokenLatency(0.01, 0.001, 64, 0.02)}))
+    latency = model_of(steady(), known=known).capacities.latency["whole"]
+    assert latency.alpha == 0.01
+    assert latency.error == pytest.approx(0.03)
+
+
+def test_sync_is_counted_in_seconds_per_version() -> None:
+    sheet = steady(trajectories=2, batch=32)
+    for pod in ("sampler-whole-0", "sampler-whole-1"):
+        sheet.counter(signals.STAGE_SECONDS, pod, 0.1, state="sync")  # a version every 16 s
+    assert model_of(sheet).capacities.sync_seconds == pytest.approx(1.6, rel=0.1)
+
+
+def test_a_backlog_before_the_judge_must_be_worked_off_within_the_horizon() -> None:
+    sheet = steady().level(signals.BUFFER_DEPTH, "calculator-bus-0", 60, buffer="trajectories")
+    assert model_of(sheet).catching_up[Stage.REWARD_SERVER] == pytest.approx(60 / 600)
