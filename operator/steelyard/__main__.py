@@ -1,0 +1,102 @@
+"""`python -m steelyard`: reads the settings, builds what the controller depends on, runs until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+
+import httpx
+import kopf
+
+from steelyard import handlers
+from steelyard.cluster.client import Client, connect
+from steelyard.cluster.kubernetes import KubernetesCluster
+from steelyard.cluster.lease import Lease
+from steelyard.controller import Controller, Dependencies
+from steelyard.metrics import Prometheus
+from steelyard.settings import Settings
+from steelyard.telemetry import Telemetry, serving
+
+LEASE_LOST_SECONDS = 60.0
+MISSES = 2
+
+log = logging.getLogger("steelyard")
+
+
+async def run(settings: Settings) -> None:
+    """The whole operator, until it is told to stop or a part of it fails."""
+    telemetry = Telemetry()
+    client = await connect(settings.kubeconfig, telemetry.count_request)
+    lease = Lease(client, settings.lease_namespace, settings.lease_name, settings.identity)
+    client.fence = lease.fence
+    cluster = KubernetesCluster(client, settings.namespaces)
+    async with httpx.AsyncClient(
+        base_url=settings.prometheus_url, timeout=settings.prometheus_timeout_seconds, follow_redirects=False
+    ) as http:
+        controller = Controller(Dependencies(cluster, Prometheus(http), settings.images, telemetry, time.time))
+        cluster.store.on_change = controller.wake
+
+        def wake_all() -> None:
+            for key in cluster.store.jobs:
+                controller.wake(key)
+
+        lease.on_acquired = wake_all
+        telemetry.watch("lease_held", "Whether this operator may act", lambda: float(lease.held))
+        telemetry.watch("jobs", "Jobs under control", lambda: float(controller.jobs))
+        telemetry.watch("watch_silence_seconds", "Longest silence of a watch", lambda: max(cluster.silence().values()))
+        async with serving(telemetry, settings.http_port, lambda: complaints(cluster, lease)):
+            try:
+                await _until_stopped(settings, cluster, lease, controller)
+            finally:
+                await _leave(controller, lease, client)
+
+
+def complaints(cluster: KubernetesCluster, lease: Lease) -> list[str]:
+    """Why this operator should be restarted."""
+    found = [f"the watch of {kind} is dead" for kind in cluster.deaf()]
+    if cluster.audit.misses >= MISSES:
+        found.append("the watch of AgenticRLJob misses events")
+    if time.monotonic() - lease.last_held > LEASE_LOST_SECONDS:
+        found.append("the Lease is not held")
+    return found
+
+
+async def _until_stopped(settings: Settings, cluster: KubernetesCluster, lease: Lease, controller: Controller) -> None:
+    registry = kopf.OperatorRegistry()
+    login = kopf.login_with_kubeconfig if settings.kubeconfig else kopf.login_with_service_account
+    handlers.register(registry, cluster.store, login, controller.stop)
+    async with asyncio.TaskGroup() as group:
+        background = [group.create_task(cluster.run()), group.create_task(lease.run())]
+        await cluster.synced()  # no job is looked at before all children are known
+        log.info("the state of all children is read")
+        await kopf.operator(
+            registry=registry,
+            settings=handlers.settings(),
+            namespaces=settings.namespaces,
+            clusterwide=not settings.namespaces,
+            standalone=True,
+        )
+        for task in background:
+            task.cancel()
+
+
+async def _leave(controller: Controller, lease: Lease, client: Client) -> None:
+    await controller.stop()
+    await lease.release()
+    await client.close()
+
+
+def main() -> None:
+    settings = Settings()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatty in ("httpx", "kopf", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    if settings.kubeconfig:
+        os.environ["KUBECONFIG"] = str(settings.kubeconfig)  # where kopf's login looks
+    asyncio.run(run(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Tells a Prometheus operator, where there is one, to scrape every pod of the job."""
+
+from __future__ import annotations
+
+from steelyard.api import AgenticRLJob
+from steelyard.api.names import LABEL_JOB
+from steelyard.children.common import Manifest, child
+
+
+def pod_monitor(job: AgenticRLJob) -> Manifest:
+    spec: Manifest = {
+        "selector": {"matchLabels": {LABEL_JOB: job.metadata.name}},
+        "podMetricsEndpoints": [{"port": "http", "path": "/metrics"}],
+    }
+    return child(
+        job,
+        "monitoring.coreos.com/v1",
+        "PodMonitor",
+        job.metadata.name,
+        {"spec": spec},
+        inputs=[job.metadata.uid, "pods"],
+    )

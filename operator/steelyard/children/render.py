@@ -1,0 +1,94 @@
+"""Pure: one job as it is and its active revision -> the manifests it shall consist of now.
+
+The decisions of a job's life meet here: finished, stopping or running, which images, how far a move may go this time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.api import AgenticRLJob, Allocation, Stage
+from steelyard.children import children, remains
+from steelyard.children.common import ANNOTATION_DIGEST, Images, Manifest, Slot, config_name, digest
+from steelyard.children.lifecycle import Goal, running, stopping
+from steelyard.children.rollout import Workload, rollout
+from steelyard.children.storage import config_inputs
+from steelyard.children.trainer import trainer
+from steelyard.cluster.view import View, gpus_held, slots, stage_pods, workloads
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A job that is over: completed, or failed for good."""
+
+    complete: bool
+    message: str
+    profiles: tuple[str, ...]
+    """Profiles of the trainer whose Job is still there to say so."""
+
+
+def render(
+    view: View, job: AgenticRLJob, allocation: Allocation, images: Images, ended: Ending | None
+) -> tuple[Manifest, ...]:
+    """What the job shall consist of at this moment; nothing here depends on what was rendered before."""
+    if ended:
+        return (*remains(job, images), *(trainer(job, profile, images) for profile in ended.profiles))
+    now, held = workloads(view, job), view.held(job)
+    goal = _goal(view, job, allocation, now)
+    target = {slot: now[slot].desired if slot[0] in held else goal.replicas.get(slot, 0) for slot in now}
+    all_prices = job.spec.gpu_prices
+    prices = {(stage, profile): all_prices[stage][profile] for stage, profile in now}
+    replicas = rollout(target, now, prices, job.spec.budget.gpus, gpus_held(view.pods))
+    written = {slot: None if slot[0] in held and not _ours(view, slot) else n for slot, n in replicas.items()}
+    return children(job, written, goal.bus, images, monitored=view.monitored)
+
+
+def frozen_images(view: View, job: AgenticRLJob, defaults: Images) -> Images:
+    """The images the job was started with, until its spec changes or it is suspended and all its pods are gone."""
+    config = view.children.get(("ConfigMap", config_name(job.metadata.name)))
+    kept = Images.from_json(config.images) if config and config.images else None
+    if config is None or kept is None or (job.spec.suspend and not view.pods):
+        return defaults
+    return kept if digest(config_inputs(job, kept)) == config.digest else defaults
+
+
+def ending(view: View, job: AgenticRLJob, images: Images) -> Ending | None:
+    """How the job ended, if it did and the user has asked for nothing else since."""
+    for stage, profile in slots(job):
+        child = view.workload((stage, profile))
+        if stage is not Stage.TRAINER or child is None or child.outcome is None or child.deleting:
+            continue
+        complete = child.outcome == "Complete"
+        if not complete and job.spec.suspend:
+            continue  # to suspend a failed job is how to start it again
+        if child.digest == trainer(job, profile, images)["metadata"]["annotations"][ANNOTATION_DIGEST]:
+            return Ending(complete, child.message, (profile,))
+    return Ending(complete=True, message="", profiles=()) if _was_completed(view) else None
+
+
+def _was_completed(view: View) -> bool:
+    """Completion is for ever, even if its Job was removed, unless the user changes the spec."""
+    said = view.job.status.condition("Complete")
+    if said is None or said.status != "True" or said.observed_generation != view.job.metadata.generation:
+        return False
+    return not any(child.kind == "Job" for child in view.children.values())
+
+
+def _goal(view: View, job: AgenticRLJob, allocation: Allocation, now: Mapping[Slot, Workload]) -> Goal:
+    desired = {slot: workload.desired for slot, workload in now.items()}
+    if not job.spec.suspend:
+        wanted = {(stage, profile): n for stage, profile, n in allocation.entries()}
+        return running(wanted, desired, bus_ready=view.bus_ready)
+    return stopping(desired, _pods_by_stage(view), view.bus_desired)
+
+
+def _pods_by_stage(view: View) -> dict[Stage, int]:
+    pods: Sequence[str] = [pod.stage for pod in stage_pods(view)]
+    return {stage: pods.count(stage.value) for stage in Stage}
+
+
+def _ours(view: View, slot: Slot) -> bool:
+    """Whether we ever wrote these replicas: to leave them out then would reset them to one."""
+    child = view.workload(slot)
+    return child is not None and child.owns_replicas

@@ -1,0 +1,39 @@
+"""What can go wrong between the operator and the API server, by what it means for the caller."""
+
+from __future__ import annotations
+
+
+class ClusterError(Exception):
+    """The API server did not do what was asked; the text is fit for a condition."""
+
+
+class Unavailable(ClusterError):
+    """Not now: no answer, overloaded or broken. Asking again later helps."""
+
+
+class NotLeader(Unavailable):
+    """The Lease is not ours at the moment, so nothing may be written."""
+
+
+class NotFound(ClusterError):
+    """The object, its namespace or its kind does not exist."""
+
+
+class Conflict(ClusterError):
+    """The object exists already or has changed since it was read."""
+
+
+class Expired(ClusterError):
+    """The resourceVersion is too old to watch from; the state must be read again."""
+
+
+class Refused(ClusterError):
+    """Invalid, forbidden or over a quota: repeating it unchanged will not help."""
+
+
+def of_status(status: int, message: str) -> ClusterError:
+    """The error that an HTTP status stands for."""
+    kinds: dict[int, type[ClusterError]] = {404: NotFound, 409: Conflict, 410: Expired}
+    if status == 429 or status >= 500:
+        return Unavailable(message)
+    return kinds.get(status, Refused)(message)

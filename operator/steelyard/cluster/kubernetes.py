@@ -1,0 +1,288 @@
+"""The controller's cluster: informers fill the store, the client writes, the Lease fences."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus, Stage
+from steelyard.api.names import API_VERSION, JOB_KIND, LABEL_JOB, LABEL_PROFILE, LABEL_STAGE
+from steelyard.balance.types import Instant
+from steelyard.children.common import Manifest, job_labels, owner_reference
+from steelyard.cluster import kinds
+from steelyard.cluster.audit import Audit
+from steelyard.cluster.changes import Action, Change, changes
+from steelyard.cluster.client import Client, Lane, Object, Patch
+from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Unavailable
+from steelyard.cluster.informer import Informer
+from steelyard.cluster.kinds import Kind
+from steelyard.cluster.ledger import prunable
+from steelyard.cluster.records import Child, JobKey, Pod
+from steelyard.cluster.store import Store
+from steelyard.cluster.view import View
+
+log = logging.getLogger(__name__)
+
+COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+JOBS_CREATING = 6
+MANY_CHANGES = 4
+DEAF_SECONDS = 180.0
+"""Bookmarks come every minute; a watch that heard nothing for three is dead."""
+REPAIR_SECONDS = 5.0
+STUCK_SECONDS = 20.0
+"""Images are pulled meanwhile, which says nothing; a volume that cannot be mounted says so within seconds."""
+STUCK_AT_A_TIME = 5
+"""One reason is enough for a condition."""
+OPTIONAL = frozenset({kinds.POD_MONITOR, kinds.AUTOSCALER})
+
+
+class KubernetesCluster:
+    """See `steelyard.cluster.Cluster` for what each call promises."""
+
+    def __init__(self, client: Client, namespaces: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.store = Store()
+        self._client, self._clock = client, clock
+        self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._informers = [self._informer(kind, ns) for kind in _watched() for ns in self._namespaces]
+        self._creating = asyncio.Semaphore(JOBS_CREATING)
+        self._acknowledged: dict[str, int] = {}
+        self._repaired: dict[tuple[str, str, str], float] = {}
+        self.audit = Audit(client, self.store, self._namespaces)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run(), name=f"informer {informer.kind.name}")
+            group.create_task(self.audit.run(), name="audit of jobs")
+
+    async def synced(self) -> None:
+        """Return when the whole state of all children has been read."""
+        for informer in self._informers:
+            await informer.synced.wait()
+
+    def silence(self) -> dict[str, float]:
+        """Seconds since each kind's watch was last heard."""
+        now = self._clock()
+        heard: dict[str, float] = {}
+        for informer in self._informers:
+            heard[informer.kind.name] = max(heard.get(informer.kind.name, 0.0), now - informer.last_heard)
+        return heard
+
+    def deaf(self) -> list[str]:
+        """Kinds whose watches are dead."""
+        return sorted(kind for kind, seconds in self.silence().items() if seconds > DEAF_SECONDS)
+
+    def view(self, key: JobKey) -> View | None:
+        monitored = any(i.present for i in self._informers if i.kind is kinds.POD_MONITOR)
+        return self.store.view(key, monitored=monitored)
+
+    async def record(self, job: AgenticRLJob, revision: AllocationRevision) -> AllocationRevision:
+        name, namespace = revision.metadata.name, job.metadata.namespace
+        body = {
+            "apiVersion": kinds.REVISION.api_version,
+            "kind": kinds.REVISION.name,
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": job_labels(job),
+                "ownerReferences": [owner_reference(job)],
+            },
+            "spec": revision.to_dict()["spec"],
+        }
+        try:
+            answer = await self._client.create(kinds.REVISION, body, Lane.STATUS)
+        except Conflict:
+            answer = await self._client.get(kinds.REVISION.path(namespace, name))
+            if not any(ref["uid"] == job.metadata.uid for ref in answer["metadata"].get("ownerReferences") or ()):
+                raise Unavailable(f"AllocationRevision {name} of an earlier job is not gone yet") from None
+        self.store.put(kinds.REVISION, answer)
+        await self._prune(job)
+        return AllocationRevision.from_cluster(answer)
+
+    async def annotate(self, job: AgenticRLJob, updates: Mapping[str, AllocationRevisionStatus]) -> None:
+        for name, status in updates.items():
+            metadata = {"name": name, "namespace": job.metadata.namespace}
+            await self._put_status(kinds.REVISION, metadata, status.to_dict())
+
+    async def apply(self, view: View, wanted: Sequence[Manifest], costs: Mapping[str, int]) -> list[Change]:
+        owner, namespace = view.job.metadata.uid, view.job.key[0]
+        await self._sweep(view)
+        todo = [
+            change
+            for change in changes(owner, wanted, view.children, self._acknowledged)
+            if not (change.drift and self._repaired_lately(owner, change))
+        ]
+        if len(todo) < MANY_CHANGES:
+            return await self._change_all(todo, namespace, view, costs)
+        async with self._creating:  # whole jobs one after the other: the first are ready while the last are written
+            return await self._change_all(todo, namespace, view, costs)
+
+    async def set_status(self, view: View, status: JobStatus) -> None:
+        namespace, name = view.job.key
+        metadata = {"name": name, "namespace": namespace, "uid": view.job.metadata.uid}
+        try:
+            await self._put_status(kinds.JOB, metadata, status.to_dict())
+        except NotFound:
+            self.store.remove(kinds.JOB, namespace, name, view.job.metadata.uid)
+
+    async def why_stuck(self, view: View, now: Instant) -> dict[str, str]:
+        said: dict[str, str] = {}
+        for pod in [pod for pod in view.pods if _is_stuck(pod, now)][:STUCK_AT_A_TIME]:
+            chosen = f"involvedObject.uid={pod.uid},type=Warning,reason!=FailedScheduling"
+            answer = await self._client.get(kinds.EVENT.path(view.job.key[0]), fieldSelector=chosen)
+            if events := answer.get("items"):
+                said[pod.name] = str(max(events, key=lambda event: event.get("lastTimestamp") or "")["message"])
+        return said
+
+    async def event(self, view: View, kind: str, reason: str, message: str) -> None:
+        namespace, name = view.job.key
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": JOB_KIND,
+                "namespace": namespace,
+                "name": name,
+                "uid": view.job.metadata.uid,
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message[:1024],
+            "source": {"component": "steelyard"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            await self._client.create(kinds.EVENT, body)
+        except ClusterError as error:
+            log.warning("the event %s of %s/%s is lost: %s", reason, namespace, name, error)
+
+    def _repaired_lately(self, owner: str, change: Change) -> bool:
+        """Two who write the same field in turn must not keep each other busy."""
+        key, now = (owner, change.kind, change.name), self._clock()
+        self._repaired = {k: at for k, at in self._repaired.items() if now - at < REPAIR_SECONDS}
+        return self._repaired.setdefault(key, now) != now
+
+    async def _change_all(
+        self, todo: Sequence[Change], namespace: str, view: View, costs: Mapping[str, int]
+    ) -> list[Change]:
+        results = await asyncio.gather(
+            *(self._change(change, namespace, view, costs) for change in todo), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return [change for change, effective in zip(todo, results, strict=True) if effective]
+
+    async def _change(self, change: Change, namespace: str, view: View, costs: Mapping[str, int]) -> bool:
+        """Carry out one change; whether the object is another one now."""
+        kind = kinds.BY_NAME[change.kind]
+        path = kind.path(namespace, change.name)
+        if change.action is Action.DELETE:
+            assert change.child is not None
+            await self._delete(path, change.child)
+            return True
+        assert change.manifest is not None
+        if _takes_away(change):
+            await self._rank(change.manifest, view, costs)
+        if change.action is Action.SCALE:
+            answer = await self._client.patch(path, {"spec": _scale(change.manifest)}, Patch.MERGE)
+        else:
+            answer = await self._client.apply(change.manifest)
+        self.store.put(kind, {**answer, "kind": kind.name})
+        self._acknowledged[answer["metadata"]["uid"]] = _edition(answer)
+        return change.child is None or _edition(answer) != change.child.edition
+
+    async def _sweep(self, view: View) -> None:
+        """A trainer that outlived its Job would train beside its successor; pods of Deployments are adopted instead."""
+        for pod in view.pods:
+            if pod.stray and pod.stage == Stage.TRAINER.value and not (pod.terminating or pod.ended):
+                try:
+                    await self._client.delete(kinds.POD.path(view.job.key[0], pod.name), uid=pod.uid)
+                except (NotFound, Conflict):
+                    continue
+
+    async def _delete(self, path: str, child: Child) -> None:
+        try:
+            # A Job goes only after its pods: its successor must not start beside them.
+            how = "Foreground" if child.kind == "Job" else "Background"
+            await self._client.delete(path, uid=child.uid, propagation=how)
+        except (NotFound, Conflict):
+            return  # gone already, or another object has its name by now
+        self._acknowledged.pop(child.uid, None)
+
+    async def _rank(self, manifest: Manifest, view: View, costs: Mapping[str, int]) -> None:
+        """Tell the ReplicaSet which of the pods have least to lose."""
+        labels = manifest["metadata"]["labels"]
+        place = labels[LABEL_STAGE], labels[LABEL_PROFILE]
+        for pod in [pod for pod in view.pods if pod.name in costs and (pod.stage, pod.profile) == place]:
+            body = {"metadata": {"annotations": {COST_ANNOTATION: str(costs[pod.name])}}}
+            try:
+                await self._client.patch(kinds.POD.path(view.job.key[0], pod.name), body, Patch.MERGE)
+            except NotFound:
+                continue
+
+    async def _put_status(self, kind: Kind, metadata: Mapping[str, str], status: Object) -> None:
+        body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "status": status}
+        path = kind.path(metadata["namespace"], metadata["name"], "status")
+        answer = await self._client.patch(path, body, Patch.APPLY, params={"force": "true"}, lane=Lane.STATUS)
+        self.store.put(kind, answer)
+
+    async def _prune(self, job: AgenticRLJob) -> None:
+        view = self.view((job.metadata.namespace, job.metadata.name))
+        for old in prunable(view.revisions if view else (), job.spec.scaling.pin):
+            try:
+                path = kinds.REVISION.path(job.metadata.namespace, old.metadata.name)
+                await self._client.delete(path, uid=old.metadata.uid)
+            except (NotFound, Conflict):
+                continue
+
+    def _informer(self, kind: Kind, namespace: str | None) -> Informer:
+        selector = "" if kind is kinds.AUTOSCALER else LABEL_JOB
+        return Informer(
+            self._client,
+            kind,
+            self.store,
+            namespace=namespace,
+            selector=selector,
+            optional=kind in OPTIONAL,
+            clock=self._clock,
+        )
+
+
+def _watched() -> tuple[Kind, ...]:
+    return (*kinds.CHILDREN, kinds.POD, kinds.REVISION, kinds.AUTOSCALER)
+
+
+def _is_stuck(pod: Pod, now: Instant) -> bool:
+    """Whether a pod has a node and nothing came of it for a while."""
+    waits = pod.bound and not (pod.started or pod.ended or pod.terminating or pod.problem)
+    return waits and now - pod.created > STUCK_SECONDS
+
+
+def _takes_away(change: Change) -> bool:
+    """Whether the change lowers replicas of a Deployment."""
+    if change.child is None or change.kind != "Deployment" or change.manifest is None:
+        return False
+    before: int = change.child.replicas
+    return bool(change.manifest["spec"].get("replicas", before) < before)
+
+
+def _scale(manifest: Manifest) -> Object:
+    if manifest["kind"] == "Job":
+        return {"suspend": False, "parallelism": manifest["spec"]["parallelism"]}
+    return {"replicas": manifest["spec"]["replicas"]}
+
+
+def _edition(obj: Object) -> int:
+    metadata = obj["metadata"]
+    return int(metadata.get("generation") or metadata["resourceVersion"])

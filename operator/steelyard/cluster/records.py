@@ -1,0 +1,287 @@
+"""What the operator remembers of each object: a few fields, read once when the object arrives.
+
+Whole objects would cost ten times the memory; a thousand jobs have sixteen thousand of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from steelyard.api import AgenticRLJob, AllocationRevision, InvalidResource, JobStatus, ObjectMeta, parse_quantity
+from steelyard.api.names import FIELD_MANAGER, LABEL_PROFILE, LABEL_STAGE
+from steelyard.children.common import ANNOTATION_DIGEST, ANNOTATION_GPUS, ANNOTATION_IMAGES
+
+JobKey = tuple[str, str]
+"""Namespace and name of a job."""
+
+LATER = "9"
+"""After every time that an API server writes."""
+CONFIGURATION_ERROR = 64
+"""Exit code of a worker that only its user can help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as the API server has it. `resource` is None when its spec breaks a rule; `broken` then says which."""
+
+    key: JobKey
+    metadata: ObjectMeta
+    status: JobStatus
+    resource: AgenticRLJob | None
+    broken: str = ""
+
+    @property
+    def deleting(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One entry of a job's ledger."""
+
+    uid: str
+    resource_version: int
+    owner: str | None
+    resource: AllocationRevision
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """An object that a job is made of."""
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: int
+    edition: int
+    """Rises when the object's content does: its generation, or the resourceVersion of kinds without one."""
+    owner: str | None
+    """uid of the controlling owner."""
+    digest: str | None
+    """Digest of what it was last rendered from."""
+    touched_by: str | None
+    """Who else wrote to it since our last write, by managedFields; None when nobody did."""
+    owns_replicas: bool = False
+    """Whether we ever wrote its number of replicas: then leaving it out would set it to one."""
+    deleting: bool = False
+    replicas: int = 0
+    """Pods it asks for; a suspended Job asks for none."""
+    caught_up: bool = True
+    """Whether its controller has seen the newest spec."""
+    created: int = 0
+    """Pods its controller says exist."""
+    updated: int = 0
+    """Pods its controller says are of the newest template."""
+    ready: int = 0
+    outcome: str | None = None
+    """`Complete` or `Failed`, of a Job that ended."""
+    message: str = ""
+    images: str | None = None
+    """The images this job was started with, as its ConfigMap keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a pod does not work."""
+
+    reason: str
+    message: str
+    exit_code: int | None = None
+
+    @property
+    def users(self) -> bool:
+        """Only the user can help: waiting will not."""
+        return self.exit_code == CONFIGURATION_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a job."""
+
+    name: str
+    uid: str
+    resource_version: int
+    stage: str
+    profile: str
+    gpus: Fraction
+    bound: bool
+    ready: bool
+    terminating: bool
+    ended: bool
+    created: float
+    stray: bool = False
+    """Whether no controller looks after it: its Job was deleted without it."""
+    started: bool = False
+    """Whether any of its containers ever ran."""
+    problem: Problem | None = None
+    last_words: str = ""
+    """Termination message of its worker."""
+
+
+def job(obj: Mapping[str, Any]) -> Job:
+    """Parse once: spec and status apart, so that a status nobody can read any more does not stop the job."""
+    metadata = ObjectMeta.model_validate(obj["metadata"])
+    key = metadata.namespace, metadata.name
+    try:
+        status = JobStatus.model_validate(obj.get("status") or {}, extra="ignore")
+    except ValueError:
+        status = JobStatus()
+    try:
+        resource = AgenticRLJob.from_cluster({**obj, "status": {}})
+    except InvalidResource as error:
+        return Job(key, metadata, status, None, str(error))
+    return Job(key, metadata, status, resource.model_copy(update={"status": status}))
+
+
+def revision(obj: Mapping[str, Any]) -> Revision:
+    """InvalidResource when a hand wrote something that is no revision."""
+    metadata = obj["metadata"]
+    version, resource = int(metadata["resourceVersion"]), AllocationRevision.from_cluster(obj)
+    return Revision(metadata["uid"], version, _owner(metadata), resource)
+
+
+def child(kind: str, obj: Mapping[str, Any]) -> Child:
+    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    version = int(metadata["resourceVersion"])
+    generation = int(metadata.get("generation") or 0)
+    ended = _condition(status, "Complete") or _condition(status, "Failed") or {}
+    managed = metadata.get("managedFields") or ()
+    return Child(
+        kind=kind,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=version,
+        edition=generation or version,
+        owner=_owner(metadata),
+        digest=annotations.get(ANNOTATION_DIGEST),
+        touched_by=_touched_by(managed),
+        owns_replicas=_owns_replicas(managed),
+        deleting="deletionTimestamp" in metadata,
+        replicas=_replicas(kind, spec),
+        caught_up=kind == "Job" or int(status.get("observedGeneration") or 0) >= generation,
+        created=int(status.get("active" if kind == "Job" else "replicas") or 0),
+        updated=int(status.get("active" if kind == "Job" else "updatedReplicas") or 0),
+        ready=int(status.get("ready" if kind == "Job" else "readyReplicas") or 0),
+        outcome=ended.get("type"),
+        message=ended.get("message", ""),
+        images=annotations.get(ANNOTATION_IMAGES),
+    )
+
+
+def pod(obj: Mapping[str, Any]) -> Pod:
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    phase = status.get("phase")
+    ready = _condition(status, "Ready") is not None
+    return Pod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        stage=labels.get(LABEL_STAGE, ""),
+        profile=labels.get(LABEL_PROFILE, ""),
+        gpus=_gpus(annotations.get(ANNOTATION_GPUS)),
+        bound=bool(spec.get("nodeName")),
+        ready=ready,
+        terminating="deletionTimestamp" in metadata,
+        ended=phase in ("Succeeded", "Failed"),
+        created=datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(),
+        stray=_owner(metadata) is None,
+        started=any("running" in (c.get("state") or {}) or c.get("lastState") for c in _containers(status)),
+        problem=None if ready else _problem(status),
+        last_words=_last_words(status),
+    )
+
+
+def autoscaled_deployment(obj: Mapping[str, Any]) -> str | None:
+    """Name of the Deployment whose replicas a HorizontalPodAutoscaler owns."""
+    target = obj["spec"]["scaleTargetRef"]
+    name: str = target["name"]
+    return name if target["kind"] == "Deployment" else None
+
+
+def _owner(metadata: Mapping[str, Any]) -> str | None:
+    return next((ref["uid"] for ref in metadata.get("ownerReferences") or () if ref.get("controller")), None)
+
+
+def _replicas(kind: str, spec: Mapping[str, Any]) -> int:
+    if kind == "Job":
+        return 0 if spec.get("suspend") else int(spec.get("parallelism", 1))
+    return int(spec.get("replicas", 1)) if kind in ("Deployment", "StatefulSet") else 0
+
+
+def _touched_by(fields: Iterable[Mapping[str, Any]]) -> str | None:
+    """The newest writer besides us, if it wrote no earlier than we did. Status is its controller's to write.
+
+    What came through /scale carries no time, and is gone from here once we have taken the replicas back.
+    """
+    ours, theirs, who = "", "", None
+    for entry in fields:
+        time = entry.get("time", LATER)
+        if entry.get("subresource") == "status":
+            continue
+        if entry["manager"] == FIELD_MANAGER:
+            ours = max(ours, time)
+        elif time >= theirs:
+            theirs, who = time, entry["manager"]
+    return who if theirs >= ours else None
+
+
+def _owns_replicas(fields: Iterable[Mapping[str, Any]]) -> bool:
+    ours = (entry for entry in fields if entry["manager"] == FIELD_MANAGER and entry.get("subresource") != "status")
+    return any("f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}) for entry in ours)
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of this type if it is true."""
+    for condition in status.get("conditions") or ():
+        if condition["type"] == kind and condition["status"] == "True":
+            found: Mapping[str, Any] = condition
+            return found
+    return None
+
+
+def _gpus(text: str | None) -> Fraction:
+    try:
+        return parse_quantity(text) if text else Fraction(0)
+    except ValueError:
+        return Fraction(0)
+
+
+def _problem(status: Mapping[str, Any]) -> Problem | None:
+    """The most telling reason first: what a container says, then what the scheduler says, then the pod's own."""
+    for container in _containers(status):
+        state, last = container.get("state") or {}, container.get("lastState") or {}
+        ended = state.get("terminated") or last.get("terminated") or {}
+        code = ended.get("exitCode")
+        waiting = state.get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            said = ended.get("message") or waiting.get("message") or f"exit code {code}"
+            return Problem(waiting["reason"], _line(said), code)
+        if state.get("terminated") and code:
+            return Problem(ended.get("reason") or "Error", _line(ended.get("message") or f"exit code {code}"), code)
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return Problem(condition.get("reason") or "Unschedulable", _line(condition.get("message", "")))
+    if status.get("phase") == "Failed":
+        return Problem(status.get("reason") or "Failed", _line(status.get("message", "")))
+    return None
+
+
+def _last_words(status: Mapping[str, Any]) -> str:
+    for container in _containers(status):
+        if (ended := (container.get("state") or {}).get("terminated")) and ended.get("message"):
+            return _line(ended["message"])
+    return ""
+
+
+def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:500]

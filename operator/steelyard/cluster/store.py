@@ -1,0 +1,179 @@
+"""The operator's memory of the cluster: records per job, and a call when something about a job changed.
+
+Informers, kopf's job events and the answers to our own writes all end here; resourceVersions decide who is newer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from steelyard.api import InvalidResource
+from steelyard.api.names import LABEL_JOB
+from steelyard.cluster import kinds, records
+from steelyard.cluster.client import Object
+from steelyard.cluster.kinds import Kind
+from steelyard.cluster.records import Child, Job, JobKey, Pod, Revision
+from steelyard.cluster.view import View
+
+log = logging.getLogger(__name__)
+
+
+GRAVES = 4096
+"""Deleted objects to remember: long enough for answers to our own writes that are still under way."""
+
+
+R = TypeVar("R", Child, Pod, Revision)
+
+
+@dataclass
+class _Belongings:
+    children: dict[tuple[str, str], Child] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    revisions: dict[str, Revision] = field(default_factory=dict)
+
+
+class Store:
+    """Holds records; decides nothing."""
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[JobKey], None] = _nobody
+        self._jobs: dict[JobKey, Job] = {}
+        self._belongings: dict[JobKey, _Belongings] = {}
+        self._autoscalers: dict[tuple[str, str], str] = {}
+        self._owners: dict[str, JobKey] = {}
+        self._buried: dict[str, None] = {}
+
+    @property
+    def jobs(self) -> frozenset[JobKey]:
+        return frozenset(self._jobs)
+
+    def job(self, key: JobKey) -> Job | None:
+        return self._jobs.get(key)
+
+    def view(self, key: JobKey, *, monitored: bool) -> View | None:
+        """Everything about one job at this moment, or None when it is gone."""
+        if (job := self._jobs.get(key)) is None:
+            return None
+        mine = self._belongings.get(key) or _Belongings()
+        return View(
+            job=job,
+            revisions=tuple(
+                sorted(
+                    (entry.resource for entry in mine.revisions.values() if entry.owner in (None, job.metadata.uid)),
+                    key=lambda revision: revision.spec.number,
+                )
+            ),
+            children=dict(mine.children),
+            pods=tuple(mine.pods.values()),
+            autoscaled=frozenset(target for (namespace, _), target in self._autoscalers.items() if namespace == key[0]),
+            monitored=monitored,
+        )
+
+    def put(self, kind: Kind, obj: Object) -> None:
+        """Take what is newer than what we have. Objects that were deleted do not come back."""
+        metadata = obj["metadata"]
+        uid, name, namespace = metadata["uid"], metadata["name"], metadata["namespace"]
+        if uid in self._buried:
+            return
+        if kind is kinds.JOB:
+            self._put_job(obj)
+        elif kind is kinds.AUTOSCALER:
+            self._put_autoscaler(namespace, name, records.autoscaled_deployment(obj))
+        elif owner := (metadata.get("labels") or {}).get(LABEL_JOB):
+            self._put_belonging((namespace, owner), kind, obj)
+
+    def remove(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
+        self._bury(uid)
+        if kind is kinds.AUTOSCALER:
+            self._put_autoscaler(namespace, name, None)
+            return
+        if kind is kinds.JOB:
+            key = namespace, name
+            if (job := self._jobs.get(key)) and job.metadata.uid == uid:
+                del self._jobs[key]
+                self.on_change(key)
+            return
+        if (owner := self._owners.pop(uid, None)) is None:
+            return
+        mine = self._belongings[owner]
+        if kind is kinds.POD:
+            _drop(mine.pods, name, uid)
+        elif kind is kinds.REVISION:
+            _drop(mine.revisions, name, uid)
+        else:
+            _drop(mine.children, (kind.name, name), uid)
+        if not (mine.pods or mine.revisions or mine.children):
+            del self._belongings[owner]
+        self.on_change(owner)
+
+    def is_buried(self, uid: str) -> bool:
+        return uid in self._buried
+
+    def _bury(self, uid: str) -> None:
+        self._buried[uid] = None
+        if len(self._buried) > GRAVES:
+            del self._buried[next(iter(self._buried))]
+
+    def _put_job(self, obj: Object) -> None:
+        job = records.job(obj)
+        old = self._jobs.get(job.key)
+        if old and int(old.metadata.resource_version) >= int(job.metadata.resource_version):
+            return
+        self._jobs[job.key] = job
+        if old is None or _asks(old) != _asks(job):  # our own status writes come back too
+            self.on_change(job.key)
+
+    def _put_autoscaler(self, namespace: str, name: str, target: str | None) -> None:
+        old = self._autoscalers.pop((namespace, name), None)
+        if target is not None:
+            self._autoscalers[namespace, name] = target
+        if old == target:
+            return
+        for key, mine in self._belongings.items():
+            if key[0] == namespace and any(("Deployment", found) in mine.children for found in (old, target) if found):
+                self.on_change(key)
+
+    def _put_belonging(self, owner: JobKey, kind: Kind, obj: Object) -> None:
+        mine = self._belongings.setdefault(owner, _Belongings())
+        if kind is kinds.POD:
+            changed = _keep(mine.pods, obj["metadata"]["name"], records.pod(obj))
+        elif kind is kinds.REVISION:
+            try:
+                changed = _keep(mine.revisions, obj["metadata"]["name"], records.revision(obj))
+            except InvalidResource as error:
+                log.warning("ignoring the revision %s of %s/%s: %s", obj["metadata"]["name"], *owner, error)
+                return
+        else:
+            found = records.child(kind.name, obj)
+            changed = _keep(mine.children, (found.kind, found.name), found)
+        self._owners[obj["metadata"]["uid"]] = owner
+        if changed:
+            self.on_change(owner)
+
+
+def _nobody(_: JobKey) -> None:
+    """Until somebody wants to know."""
+
+
+def _asks(job: Job) -> tuple[str, int, bool]:
+    return job.metadata.uid, job.metadata.generation, job.deleting
+
+
+K = TypeVar("K")
+
+
+def _keep(into: dict[K, R], key: K, new: R) -> bool:
+    """Whether anything but the version changed, so that it is worth a look."""
+    old = into.get(key)
+    if old and old.uid == new.uid and old.resource_version >= new.resource_version:
+        return False
+    into[key] = new
+    return old is None or replace(new, resource_version=old.resource_version) != old
+
+
+def _drop(of: dict[K, R], key: K, uid: str) -> None:
+    if (old := of.get(key)) and old.uid == uid:
+        del of[key]

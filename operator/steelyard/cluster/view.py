@@ -1,0 +1,130 @@
+"""One job as the operator sees it at one moment, and how that reads in the words of the balance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from steelyard.api import AgenticRLJob, AllocationRevision, Stage
+from steelyard.api.names import BUS
+from steelyard.balance.types import PodView, Seen, StageCounts
+from steelyard.children.common import Slot, bus_name, workload_kind, workload_name
+from steelyard.children.rollout import Workload
+from steelyard.cluster.records import Child, Job, Pod
+
+STAGES = {stage.value: stage for stage in Stage}
+
+
+@dataclass(frozen=True)
+class View:
+    """Frozen: whatever happens while a tick works on it shows in the next tick."""
+
+    job: Job
+    revisions: tuple[AllocationRevision, ...]
+    """The job's ledger, oldest first."""
+    children: Mapping[tuple[str, str], Child]
+    """By kind and name."""
+    pods: tuple[Pod, ...]
+    autoscaled: frozenset[str]
+    """Deployments of this namespace whose replicas a HorizontalPodAutoscaler owns."""
+    monitored: bool
+    """Whether the cluster knows PodMonitors."""
+
+    @property
+    def bus_ready(self) -> bool:
+        bus = self.children.get(("StatefulSet", bus_name(self.job.metadata.name)))
+        return bus is not None and bus.ready > 0
+
+    @property
+    def bus_desired(self) -> int:
+        bus = self.children.get(("StatefulSet", bus_name(self.job.metadata.name)))
+        return bus.replicas if bus else 0
+
+    def pods_of(self, slot: Slot) -> tuple[Pod, ...]:
+        stage, profile = slot
+        return tuple(pod for pod in self.pods if pod.stage == stage.value and pod.profile == profile and not pod.ended)
+
+    def workload(self, slot: Slot) -> Child | None:
+        stage, profile = slot
+        return self.children.get((workload_kind(stage), workload_name(self.job.metadata.name, stage, profile)))
+
+    def trainer(self) -> Child | None:
+        """The trainer's Job that ended last, or the one that is running."""
+        jobs = [child for child in self.children.values() if child.kind == "Job" and not child.deleting]
+        return max(jobs, key=lambda child: (child.outcome is not None, child.resource_version), default=None)
+
+    def held(self, resource: AgenticRLJob) -> dict[Stage, str]:
+        """Stages whose replicas somebody else owns."""
+        return {
+            stage: f"a HorizontalPodAutoscaler owns the replicas of Deployment {name}"
+            for stage, profile in slots(resource)
+            if workload_kind(stage) == "Deployment"
+            and (name := workload_name(self.job.metadata.name, stage, profile)) in self.autoscaled
+        }
+
+    def gpus_used(self) -> Fraction:
+        """GPUs of every bound pod that has not ended, terminating ones included."""
+        return sum((pod.gpus for pod in self.pods if pod.bound and not pod.ended), Fraction(0))
+
+
+def slots(resource: AgenticRLJob) -> tuple[Slot, ...]:
+    return tuple((stage, profile) for stage in Stage for profile in resource.spec.stage(stage).profiles)
+
+
+def seen(view: View, resource: AgenticRLJob) -> Seen:
+    """The view in the words of the balance."""
+    stages: dict[Stage, dict[str, StageCounts]] = {}
+    for stage, profile in slots(resource):
+        workload = view.workload((stage, profile))
+        pods = tuple(map(_pod_view, view.pods_of((stage, profile))))
+        if workload is None and not pods:
+            continue
+        stages.setdefault(stage, {})[profile] = StageCounts(
+            desired=workload.replicas if workload and not workload.deleting else 0,
+            ready=sum(pod.ready and not pod.terminating for pod in pods),
+            pending=sum(not pod.ready and not pod.terminating for pod in pods),
+            draining=sum(pod.terminating for pod in pods),
+            pods=pods,
+        )
+    return Seen(resource, view.revisions, stages, view.held(resource))
+
+
+def workloads(view: View, resource: AgenticRLJob) -> dict[Slot, Workload]:
+    """The view in the words of the rollout."""
+    found = {}
+    for slot in slots(resource):
+        child, pods = view.workload(slot), view.pods_of(slot)
+        alive = [pod for pod in pods if not pod.terminating]
+        found[slot] = Workload(
+            desired=child.replicas if child and not child.deleting else 0,
+            caught_up=child is None or (child.caught_up and not child.deleting),
+            created=child.created if child else 0,
+            alive=len(alive),
+            ready=sum(pod.ready for pod in alive),
+            terminating=len(pods) - len(alive),
+        )
+    return found
+
+
+def gpus_held(pods: Iterable[Pod]) -> Fraction:
+    """GPUs of every pod that has or may get one: pending and terminating ones too."""
+    return sum((pod.gpus for pod in pods if not pod.ended), Fraction(0))
+
+
+def stage_pods(view: View) -> tuple[Pod, ...]:
+    """Pods of the four stages, without the bus."""
+    return tuple(pod for pod in view.pods if pod.stage != BUS and not pod.ended)
+
+
+def _pod_view(pod: Pod) -> PodView:
+    return PodView(
+        name=pod.name,
+        uid=pod.uid,
+        stage=STAGES[pod.stage],
+        profile=pod.profile,
+        ready=pod.ready,
+        terminating=pod.terminating,
+        created=pod.created,
+        problem=pod.problem.reason if pod.problem else None,
+    )

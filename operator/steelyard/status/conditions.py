@@ -1,0 +1,142 @@
+"""Each condition from what the tick learnt: a small function with a sentence as its message.
+
+A move of ours sets neither Progressing nor Reconciling: tools that wait for a job would flap with every rebalance.
+"""
+
+from __future__ import annotations
+
+from steelyard.api import Condition, JobStatus
+from steelyard.balance.types import Fact, Instant
+from steelyard.status.figures import moment
+from steelyard.status.tick import Tick, lacking, troubles, unschedulable
+
+STARTING, LOST = "Starting", "ReplicasLost"
+
+
+def conditions(tick: Tick) -> tuple[Condition, ...]:
+    """All conditions, in a fixed order; a transition time changes only with the status."""
+    before, generation = tick.view.job.status, tick.view.job.metadata.generation
+    return tuple(
+        stamped(before, kind, fact(tick), tick.now, generation)
+        for kind, fact in {
+            "Ready": _ready,
+            "Progressing": _progressing,
+            "Suspended": _suspended,
+            "MetricsAvailable": lambda tick: tick.plan.metrics,
+            "Balanced": lambda tick: tick.plan.balanced,
+            "Scheduled": _scheduled,
+            "Conflict": _conflict,
+            "Degraded": _degraded,
+            "Complete": _complete,
+            "Failed": _failed,
+            "Reconciling": _progressing,
+            "Stalled": _stalled,
+        }.items()
+    )
+
+
+def stamped(before: JobStatus, kind: str, fact: Fact, now: Instant, generation: int) -> Condition:
+    status = "True" if fact.status else "False"
+    old = before.condition(kind)
+    since = old.last_transition_time if old and old.status == status else moment(now)
+    return Condition(
+        type=kind,
+        status="True" if fact.status else "False",
+        reason=fact.reason,
+        message=fact.message,
+        last_transition_time=since,
+        observed_generation=generation,
+    )
+
+
+def _ready(tick: Tick) -> Fact:
+    if tick.over:
+        return Fact(False, "Failed" if tick.failed else "Complete", "the job has ended")
+    if tick.job.spec.suspend:
+        return Fact(False, "Suspended", "spec.suspend is true")
+    missing = lacking(tick)
+    if not missing:
+        return Fact(True, "ReplicasReady", "every stage has the replicas it needs")
+    before = tick.view.job.status.condition("Ready")
+    same_spec = before is not None and before.observed_generation == tick.view.job.metadata.generation
+    if before and same_spec and before.status == "True" and tick.patient:
+        return Fact(True, before.reason, before.message)
+    lost = before is not None and same_spec and (before.status == "True" or before.reason == LOST)
+    return Fact(False, LOST if lost else STARTING, "; ".join(missing))
+
+
+def _progressing(tick: Tick) -> Fact:
+    if tick.over:
+        return Fact(False, "Ended", "the job has ended")
+    if tick.job.spec.suspend:
+        if tick.stopped:
+            return Fact(False, "Suspended", "everything has stopped")
+        return Fact(True, "Stopping", "pods finish or hand back their work")
+    ready = _ready(tick)
+    if ready.status or ready.reason == LOST:
+        return Fact(False, ready.reason, ready.message)
+    if (stalled := _stalled(tick)).status:
+        return Fact(False, stalled.reason, stalled.message)
+    return Fact(True, STARTING, ready.message)
+
+
+def _suspended(tick: Tick) -> Fact:
+    if not tick.job.spec.suspend or tick.over:
+        return Fact(False, "NotSuspended", "spec.suspend is false" if not tick.over else "the job has ended")
+    if tick.stopped:
+        return Fact(True, "Suspended", "all pods have stopped; claims are kept")
+    return Fact(False, "Stopping", "pods finish or hand back their work")
+
+
+def _scheduled(tick: Tick) -> Fact:
+    if waiting := unschedulable(tick):
+        first = waiting[0]
+        assert first.problem is not None
+        return Fact(False, first.problem.reason, f"{len(waiting)} pods wait, {first.name}: {first.problem.message}")
+    return Fact(True, "Scheduled", "no pod waits for a node")
+
+
+def _conflict(tick: Tick) -> Fact:
+    held = tick.view.held(tick.job)
+    if not held:
+        return Fact(False, "NoConflict", "nobody else owns replicas of this job")
+    said = "; ".join(f"{stage.field}: {reason}" for stage, reason in held.items())
+    return Fact(True, "ReplicasOwnedElsewhere", f"{said}. Steelyard leaves these replicas alone; delete the autoscaler")
+
+
+def _degraded(tick: Tick) -> Fact:
+    if tick.refused:
+        return Fact(True, "ApplyRefused", tick.refused)
+    if not tick.over and (found := troubles(tick)):
+        where, problem = found[0]
+        reason = "ConfigurationError" if problem.users else problem.reason
+        return Fact(True, reason, f"{where}: {problem.message}")
+    ready = _ready(tick)
+    if ready.reason == LOST and not ready.status:
+        return Fact(True, LOST, ready.message)
+    return Fact(False, "AsExpected", "nothing is known to be broken")
+
+
+def _complete(tick: Tick) -> Fact:
+    if not tick.complete:
+        return Fact(False, "NotComplete", "the trainer has not reached its last step")
+    return Fact(True, "TrainerComplete", f"the trainer finished {tick.job.spec.algorithm.steps} steps")
+
+
+def _failed(tick: Tick) -> Fact:
+    if tick.ended is None or tick.ended.complete:
+        return Fact(False, "NotFailed", "the trainer has not failed")
+    words = next((pod.last_words for pod in tick.view.pods if pod.stage == "trainer" and pod.last_words), "")
+    return Fact(True, "TrainerFailed", words or tick.ended.message)
+
+
+def _stalled(tick: Tick) -> Fact:
+    """Only a person can help."""
+    if tick.failed:
+        return _failed(tick)
+    if tick.refused:
+        return Fact(True, "ApplyRefused", tick.refused)
+    if not tick.over and (found := troubles(tick)) and found[0][1].users:
+        where, problem = found[0]
+        return Fact(True, "ConfigurationError", f"{where}: {problem.message}")
+    return Fact(False, "NotStalled", "nothing waits for a person")

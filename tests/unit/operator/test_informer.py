@@ -1,0 +1,135 @@
+"""The informer: the whole state first, then every change, whatever the API server does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from steelyard.cluster import informer as informer_module
+from steelyard.cluster import kinds
+from steelyard.cluster.errors import Expired, NotFound, Refused, Unavailable
+from steelyard.cluster.informer import INITIAL_EVENTS_END, Informer
+
+Object = dict[str, Any]
+
+
+def obj(name: str, version: int) -> Object:
+    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": str(version)}}
+
+
+def bookmark(version: int, *, end: bool = False) -> tuple[str, Object]:
+    annotations = {INITIAL_EVENTS_END: "true"} if end else {}
+    return "BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}}
+
+
+class Script:
+    """A client whose watches do what the test wrote, one list of events after the other; then they stay silent."""
+
+    def __init__(self, *watches: list[tuple[str, Object] | Exception], listed: list[Object] | None = None) -> None:
+        self.watches, self.listed = list(watches), listed or []
+        self.asked: list[dict[str, str]] = []
+
+    async def watch(self, path: str, **params: str) -> AsyncIterator[tuple[str, Object]]:
+        self.asked.append(params)
+        for event in self.watches.pop(0) if self.watches else []:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+        if not self.watches:
+            await asyncio.Event().wait()
+
+    async def list_pages(self, path: str, selector: str) -> tuple[list[Object], str]:
+        return self.listed, "50"
+
+
+class Seen:
+    """A sink that remembers names."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def put(self, kind: kinds.Kind, obj: Object) -> None:
+        self.names.add(obj["metadata"]["name"])
+
+    def remove(self, kind: kinds.Kind, namespace: str, name: str, uid: str) -> None:
+        self.names.discard(name)
+
+
+async def follow(script: Script, *, optional: bool = False) -> tuple[Informer, Seen, Callable[[], Awaitable[None]]]:
+    seen = Seen()
+    informer = Informer(script, kinds.POD, seen, optional=optional)  # type: ignore[arg-type]  # only what it calls
+    task = asyncio.create_task(informer.run())
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    await asyncio.sleep(0.05)
+    return informer, seen, stop
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(informer_module, "BACKOFF_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr(informer_module, "ABSENT_RETRY_SECONDS", 0.005)
+
+
+async def test_the_state_is_whole_at_the_bookmark_and_not_before() -> None:
+    informer, seen, stop = await follow(Script([("ADDED", obj("a", 1)), ("ADDED", obj("b", 2))]))
+    assert not informer.synced.is_set()
+    await stop()
+
+    informer, seen, stop = await follow(Script([("ADDED", obj("a", 1)), bookmark(3, end=True), ("ADDED", obj("b", 4))]))
+    assert informer.synced.is_set()
+    assert seen.names == {"a", "b"}
+    await stop()
+
+
+async def test_a_broken_watch_goes_on_from_its_last_bookmark() -> None:
+    script = Script(
+        [("ADDED", obj("a", 1)), bookmark(3, end=True), bookmark(9), Unavailable("cut")],
+        [("DELETED", obj("a", 10))],
+    )
+    _, seen, stop = await follow(script)
+
+    assert script.asked[1]["resourceVersion"] == "9"
+    assert seen.names == set()
+    await stop()
+
+
+async def test_what_vanished_while_nobody_watched_is_removed() -> None:
+    """A too old version means that deletions were missed: the new state says what is left."""
+    script = Script(
+        [("ADDED", obj("a", 1)), ("ADDED", obj("b", 2)), bookmark(3, end=True), Expired("too old")],
+        [("ADDED", obj("b", 2)), bookmark(20, end=True)],
+    )
+    _, seen, stop = await follow(script)
+
+    assert script.asked[1]["sendInitialEvents"] == "true"
+    assert seen.names == {"b"}
+    await stop()
+
+
+async def test_a_server_without_watch_lists_is_asked_for_pages() -> None:
+    script = Script([Refused("sendInitialEvents is forbidden")], listed=[obj("a", 1)])
+    informer, seen, stop = await follow(script)
+
+    assert informer.synced.is_set()
+    assert seen.names == {"a"}
+    assert script.asked[1]["resourceVersion"] == "50"
+    await stop()
+
+
+async def test_an_optional_kind_that_is_absent_holds_nobody_up_and_is_found_when_it_comes() -> None:
+    script = Script(
+        [NotFound("no such kind")], [NotFound("no such kind")], [("ADDED", obj("a", 1)), bookmark(2, end=True)]
+    )
+    informer, seen, stop = await follow(script, optional=True)
+
+    assert informer.synced.is_set()
+    assert informer.present
+    assert seen.names == {"a"}
+    await stop()

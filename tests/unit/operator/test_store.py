@@ -1,0 +1,143 @@
+"""The store: the newest of what several sources say, and a call when it matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from steelyard.cluster import kinds
+from steelyard.cluster.records import JobKey
+from steelyard.cluster.store import Store
+from tests.builders import a_revision, job_manifest
+
+KEY = "default", "calculator"
+
+
+class Watched(Store):
+    """A store that counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[JobKey] = []
+        self.on_change = self.calls.append
+
+
+@pytest.fixture
+def store() -> Watched:
+    store = Watched()
+    store.put(kinds.JOB, a_job(1))
+    store.calls.clear()
+    return store
+
+
+def a_job(version: int, generation: int = 1, uid: str = "job-1", **metadata: Any) -> dict[str, Any]:
+    manifest = job_manifest()
+    manifest["metadata"] |= {"uid": uid, "resourceVersion": str(version), "generation": generation, **metadata}
+    return manifest
+
+
+def a_deployment(version: int, replicas: int = 1, uid: str = "d-1") -> dict[str, Any]:
+    metadata = {
+        "name": "calculator-sampler-whole",
+        "namespace": "default",
+        "uid": uid,
+        "resourceVersion": str(version),
+        "generation": replicas,
+        "labels": {"steelyard.dev/job": "calculator"},
+    }
+    return {"metadata": metadata, "spec": {"replicas": replicas}}
+
+
+DEPLOYMENT = kinds.BY_NAME["Deployment"]
+
+
+def replicas(store: Store) -> int | None:
+    view = store.view(KEY, monitored=False)
+    assert view is not None
+    child = view.children.get(("Deployment", "calculator-sampler-whole"))
+    return child.replicas if child else None
+
+
+def test_an_older_version_does_not_come_back(store: Watched) -> None:
+    store.put(DEPLOYMENT, a_deployment(5, replicas=3))
+    store.put(DEPLOYMENT, a_deployment(4, replicas=2))
+
+    assert replicas(store) == 3
+
+
+def test_a_late_answer_does_not_revive_what_was_deleted(store: Watched) -> None:
+    store.put(DEPLOYMENT, a_deployment(5))
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1")
+    store.put(DEPLOYMENT, a_deployment(6))
+
+    assert replicas(store) is None
+
+
+def test_a_deletion_of_the_one_before_leaves_its_successor(store: Watched) -> None:
+    store.put(DEPLOYMENT, a_deployment(5))
+    store.put(DEPLOYMENT, a_deployment(7, uid="d-2"))
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1")
+
+    assert replicas(store) == 1
+
+
+def test_only_what_matters_wakes_the_job(store: Watched) -> None:
+    store.put(DEPLOYMENT, a_deployment(5))
+    assert store.calls == [KEY]
+
+    store.put(DEPLOYMENT, a_deployment(6))
+    store.put(kinds.JOB, a_job(7))
+
+    assert store.calls == [KEY], "neither a version alone nor our own status is news"
+    store.put(kinds.JOB, a_job(8, generation=2))
+    store.put(DEPLOYMENT, a_deployment(9, replicas=2))
+    assert store.calls == [KEY] * 3
+
+
+def test_objects_without_our_label_are_nobodys(store: Watched) -> None:
+    foreign = a_deployment(5)
+    del foreign["metadata"]["labels"]
+
+    store.put(DEPLOYMENT, foreign)
+
+    assert replicas(store) is None
+
+
+def test_the_ledger_of_an_earlier_job_of_the_same_name_is_not_ours(store: Watched) -> None:
+    for name, owner in {"calculator-1": "an-earlier-job", "calculator-2": "job-1"}.items():
+        body = a_revision(int(name[-1])).to_dict()
+        body["metadata"] |= {
+            "uid": name,
+            "resourceVersion": "5",
+            "labels": {"steelyard.dev/job": "calculator"},
+            "ownerReferences": [{"uid": owner, "controller": True}],
+        }
+        store.put(kinds.REVISION, body)
+
+    view = store.view(KEY, monitored=False)
+    assert view is not None
+    assert [revision.spec.number for revision in view.revisions] == [2]
+
+
+def test_a_revision_that_is_none_is_ignored(store: Watched) -> None:
+    body = a_revision().to_dict()
+    body["metadata"] |= {"uid": "r", "resourceVersion": "5", "labels": {"steelyard.dev/job": "calculator"}}
+    body["spec"]["number"] = "first"
+
+    store.put(kinds.REVISION, body)
+
+    view = store.view(KEY, monitored=False)
+    assert view is not None
+    assert view.revisions == ()
+
+
+def test_a_deleted_job_is_gone_and_its_successor_is_another(store: Watched) -> None:
+    store.remove(kinds.JOB, *KEY, "job-1")
+    assert store.view(KEY, monitored=False) is None
+    assert store.calls == [KEY]
+
+    store.put(kinds.JOB, a_job(9, uid="job-2"))
+    view = store.view(KEY, monitored=False)
+    assert view is not None
+    assert view.job.metadata.uid == "job-2"
