@@ -1,0 +1,85 @@
+"""A job that runs on the cluster, as the scenarios see it: its pods, its progress, its ledger, its ids."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+
+from e2e.checker import Findings, check
+from e2e.demo import claims
+from e2e.kube import Kube, Object, condition, wait_for
+
+NAMESPACE = "default"
+STEP_SECONDS = 240
+"""For a few training steps; measured: a few seconds, and about 40 when a sampler has to start first."""
+STEP = 'max(steelyard_policy_version{steelyard_job="%s",stage="trainer"})'
+
+
+class LiveJob:
+    """One AgenticRLJob of the default namespace."""
+
+    def __init__(self, kube: Kube, name: str) -> None:
+        self.kube, self.name = kube, name
+        self._prometheus = f"http://{kube.address('monitoring', 'prometheus')}:9090"
+
+    @property
+    def resource(self) -> Object:
+        found = self.kube.get("AgenticRLJob", NAMESPACE, self.name)
+        assert found is not None, f"no job {self.name}"
+        return found
+
+    def change(self, **spec: object) -> None:
+        """Edit the job as its user would."""
+        self.kube.patch("AgenticRLJob", NAMESPACE, self.name, {"spec": spec})
+
+    def condition(self, kind: str) -> Object:
+        return condition(self.resource, kind)
+
+    def pods(self, stage: str) -> list[Object]:
+        """Running pods of a stage (or the bus) that nobody has told to stop."""
+        selector = f"steelyard.dev/job={self.name},steelyard.dev/stage={stage}"
+        found = self.kube.list("Pod", NAMESPACE, selector)
+        return [p for p in found if p["status"]["phase"] == "Running" and "deletionTimestamp" not in p["metadata"]]
+
+    def ready(self, stage: str) -> list[Object]:
+        return [pod for pod in self.pods(stage) if condition(pod, "Ready").get("status") == "True"]
+
+    def all_pods(self) -> list[Object]:
+        return self.kube.list("Pod", NAMESPACE, f"steelyard.dev/job={self.name}")
+
+    def revisions(self) -> list[Object]:
+        """The ledger, oldest first."""
+        mine = self.kube.list("AllocationRevision", NAMESPACE)
+        mine = [r for r in mine if r["metadata"]["ownerReferences"][0]["name"] == self.name]
+        return sorted(mine, key=lambda revision: int(revision["spec"]["number"]))
+
+    def step(self) -> int | None:
+        """Newest published policy version; None while nobody says."""
+        answer = httpx.get(
+            f"{self._prometheus}/api/v1/query", params={"query": STEP % self.name}, timeout=5, trust_env=False
+        )
+        rows = answer.raise_for_status().json()["data"]["result"]
+        return int(float(rows[0]["value"][1])) if rows else None
+
+    def wait_step(self, step: int) -> int:
+        """Until the trainer has published `step` or a later one."""
+
+        def reached() -> int | None:
+            now = self.step()
+            return now if now is not None and now >= step else None
+
+        return wait_for(f"step {step} of {self.name}", reached, STEP_SECONDS)
+
+    def wait_progress(self, steps: int) -> None:
+        """Until `steps` more steps are trained than now."""
+        now = wait_for("a trainer that says its step", lambda: (self.step() or 0) + 1, STEP_SECONDS) - 1
+        self.wait_step(now + steps)
+
+    @property
+    def checkpoints(self) -> Path:
+        return claims.folder(self.kube, NAMESPACE, f"{self.name}-checkpoints")
+
+    def findings(self) -> Findings:
+        """What the separate checker counts at this moment."""
+        bus = self.kube.address(NAMESPACE, f"{self.name}-bus")
+        return asyncio.run(check(f"nats://{bus}:4222", self.name, self.checkpoints))

@@ -1,0 +1,160 @@
+"""One long calculator job on a real cluster: it learns, is rebalanced, and survives everything that is done to it.
+
+The tests run in this order on the same job; each leaves it training.
+"""
+
+from collections.abc import Iterator
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from e2e.cluster import Cluster
+from e2e.demo import claims
+from e2e.demo.gpus import GpuLog, gpu_value
+from e2e.faults import kill, main_process
+from e2e.install import MANIFESTS
+from e2e.install import NAMESPACE as OPERATOR_NAMESPACE
+from e2e.kube import Kube, Object, load_yaml, wait_for
+from e2e.scenarios.live import NAMESPACE, LiveJob
+
+STEPS = 100_000
+READY_SECONDS = 300
+MOVE_SECONDS = 600
+CONTAINERS = {"bus": "nats"}
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Object:
+    job, *_ = load_yaml(MANIFESTS / "examples" / "calculator.yaml")
+    job["metadata"]["name"] = "long"
+    job["spec"]["algorithm"]["steps"] = STEPS
+    return job
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpus(kube: Kube, manifest: Object) -> Iterator[GpuLog]:
+    """Watches the budget through all scenarios."""
+    with GpuLog(kube, manifest, NAMESPACE) as log:
+        yield log
+
+
+@pytest.fixture(scope="module")
+def job(kube: Kube, manifest: Object) -> LiveJob:
+    _, *others = load_yaml(MANIFESTS / "examples" / "calculator.yaml")
+    kube.apply([*others, manifest], NAMESPACE)
+    return LiveJob(kube, "long")
+
+
+def test_capacity_moves_to_the_bottleneck_and_the_move_is_judged(job: LiveJob) -> None:
+    def kept() -> list[Object]:
+        judged = [r for r in job.revisions() if (r.get("status") or {}).get("verdict") == "Kept"]
+        return [r for r in judged if r["spec"]["allocation"].get("before")]
+
+    moved = wait_for("a move with the verdict Kept", kept, MOVE_SECONDS)
+    assert moved[0]["spec"]["reason"]
+    assert moved[0]["status"]["measured"]["throughputAfter"]
+
+
+def test_it_learns(job: LiveJob) -> None:
+    job.wait_step(60)
+    rewards = claims.rewards(job.checkpoints)
+    assert mean(rewards[-10:]) >= mean(rewards[:10]) + 0.2
+
+
+@pytest.mark.parametrize("stage", ["environment", "reward-server", "trainer", "bus", "sampler"])
+def test_training_goes_on_after_a_kill_of(job: LiveJob, stage: str) -> None:
+    victim = job.ready(stage)[0]
+    kill(victim, CONTAINERS.get(stage, "worker"))
+    wait_for(f"a ready {stage}", lambda: _healed(job, stage, victim), READY_SECONDS)
+    job.wait_progress(3)
+
+
+def test_an_operator_killed_in_the_middle_of_a_move_makes_the_same_move_once(job: LiveJob, kube: Kube) -> None:
+    number = job.revisions()[-1]["spec"]["number"]
+    fixed = {"environment": {"default": 2}, "rewardServer": {"whole": 1}}
+    job.change(scaling={"mode": "Fixed", "fixed": fixed})
+    wait_for("the move's revision", lambda: job.revisions()[-1]["spec"]["number"] > number or None, 60, every=0.01)
+    kill(_operator(kube), "operator")
+    wait_for("two environments", lambda: len(job.ready("environment")) == 2, READY_SECONDS)
+    wait_for("one reward server", lambda: len(job.ready("reward-server")) == 1, READY_SECONDS)
+    assert [r["spec"]["number"] for r in job.revisions() if r["spec"]["number"] > number] == [number + 1]
+
+
+def test_a_stage_changes_its_gpu_profile(job: LiveJob, gpus: GpuLog, manifest: Object) -> None:
+    fixed: dict[str, Any] = {"environment": {"default": 2}, "rewardServer": {"whole": None, "slice": 2}}
+    job.change(scaling={"fixed": fixed})
+
+    def on_slices() -> bool:
+        ready = job.ready("reward-server")
+        profiles = [pod["metadata"]["labels"]["steelyard.dev/profile"] for pod in ready]
+        return profiles == ["slice", "slice"]
+
+    wait_for("two reward servers on slices", on_slices, READY_SECONDS)
+    job.wait_progress(3)
+    assert gpus.most <= float(gpu_value(manifest["spec"]["budget"]["gpus"]))
+
+
+def test_suspend_stops_every_pod_and_resume_goes_on_from_the_checkpoint(job: LiveJob, kube: Kube) -> None:
+    before = job.step() or 0
+    job.change(suspend=True)
+    wait_for("no pods", lambda: not job.all_pods(), READY_SECONDS)
+    assert job.condition("Suspended")["status"] == "True"
+    for claim in ("checkpoints", "weights", "bus"):
+        assert kube.get("PersistentVolumeClaim", NAMESPACE, f"long-{claim}"), claim
+    job.change(suspend=False)
+    assert job.wait_step(before + 3) >= before + 3
+
+
+def test_no_trajectory_was_lost_or_trained_twice(job: LiveJob) -> None:
+    findings = job.findings()
+    assert findings.trained > 1000
+    assert findings.ok, findings
+
+
+def test_the_budget_was_never_exceeded(gpus: GpuLog, manifest: Object) -> None:
+    assert 0 < gpus.most <= float(gpu_value(manifest["spec"]["budget"]["gpus"]))
+
+
+def test_kubectl_shows_the_job_and_its_ledger(job: LiveJob, installed: Cluster) -> None:
+    jobs = installed.kubectl("get", "arj", job.name).splitlines()
+    assert jobs[0].split()[1:] == ["PHASE", "STEP", "REWARD", "THROUGHPUT", "BOTTLENECK", "GPUS", "AGE"]
+    assert len(installed.kubectl("get", "arev").splitlines()) > 2
+
+
+def test_a_deleted_job_goes_with_all_it_had_but_the_checkpoints(job: LiveJob, kube: Kube) -> None:
+    kube.delete("AgenticRLJob", NAMESPACE, job.name)
+
+    def left() -> list[str]:
+        kinds = ("Deployment", "StatefulSet", "Job", "Service", "ConfigMap", "Pod")
+        found = [obj for kind in kinds for obj in kube.list(kind, NAMESPACE, f"steelyard.dev/job={job.name}")]
+        return [obj["metadata"]["name"] for obj in found]
+
+    wait_for("nothing of the job", lambda: not left(), READY_SECONDS)
+    assert kube.get("PersistentVolumeClaim", NAMESPACE, f"{job.name}-checkpoints")
+    wait_for(
+        "no weights", lambda: kube.get("PersistentVolumeClaim", NAMESPACE, f"{job.name}-weights") is None, READY_SECONDS
+    )
+
+
+def _healed(job: LiveJob, stage: str, victim: Object) -> bool:
+    """A ready pod of the stage that is another one than the victim, or the victim after a restart."""
+    before = {_identity(victim)}
+    return any(_identity(pod) not in before for pod in job.ready(stage))
+
+
+def _identity(pod: Object) -> tuple[str, tuple[str, ...]]:
+    return pod["metadata"]["uid"], tuple(status.get("containerID", "") for status in pod["status"]["containerStatuses"])
+
+
+def _operator(kube: Kube) -> Object:
+    def running() -> Object | None:
+        for pod in kube.list("Pod", OPERATOR_NAMESPACE):
+            try:
+                main_process(pod, "operator")
+            except ProcessLookupError:
+                continue
+            return pod
+        return None
+
+    return wait_for("the operator's process", running, 60)

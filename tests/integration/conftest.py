@@ -1,0 +1,93 @@
+"""A real API server, scheduler and controller manager for the whole session; a namespace for each test.
+
+`kubelet` makes pods run without containers, `workers` makes up what they measure, `prometheus` is real. None of them
+is there unless a test asks for it.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import cache
+from e2e.cluster.cluster import Cluster
+from tests.integration.kubelet import Kubelet
+from tests.integration.processes import Prometheus
+from tests.integration.server import Server
+from tests.integration.workers import Workers
+
+ROOT = Path(__file__).parents[2]
+
+TEST_SECONDS = 60
+
+_numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test's time is its own: the first one also waits for a cluster, whose programs may have to be built."""
+    for item in items:
+        here = Path(__file__).parent in item.path.parents
+        if here and "cluster" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+
+
+@contextmanager
+def _own_name() -> Iterator[str]:
+    """A name that no other test run on this machine has now. That of a killed run is taken, its cluster replaced."""
+    for number in count():
+        with (cache.directory() / f"integration-{number}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield f"integration-{number}"
+            return
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Kubernetes without a node, the CRDs installed."""
+    with _own_name() as name, Cluster(name).up(node=False) as cluster:
+        cluster.kubectl("apply", "--server-side", f"--filename={ROOT / 'crds'}")
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def server(cluster: Cluster) -> Iterator[Server]:
+    """The API server, with all rights."""
+    with Server(cluster.kubeconfig) as server:
+        yield server
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of its own; what the test leaves in it goes with it, in the background."""
+    name = f"test-{next(_numbers)}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def kubelet(cluster: Cluster) -> Iterator[Kubelet]:
+    """The only node: 8 nvidia.com/gpu and 4 nvidia.com/gpu.shared."""
+    with Server(cluster.kubeconfig) as server, Kubelet(server) as kubelet:
+        yield kubelet
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[Workers]:
+    """What pods measure."""
+    with Workers() as workers:
+        yield workers
+
+
+@pytest.fixture(scope="session")
+def prometheus(cluster: Cluster, workers: Workers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Scrapes every running pod of a job once a second. A test that stops it starts it again."""
+    with Prometheus(cluster, workers.address, tmp_path_factory.mktemp("prometheus")) as prometheus:
+        yield prometheus

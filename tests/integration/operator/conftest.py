@@ -1,0 +1,57 @@
+"""The operator as a process of its own, with the rights that `manifests/base` gives it and no others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.cluster import Cluster
+from tests.integration.kubelet import Kubelet
+from tests.integration.operator.operating import NAMESPACE, Operated, Operator
+from tests.integration.processes import Prometheus
+from tests.integration.server import Server
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def credentials(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig of the operator's service account; its Deployment is installed without replicas."""
+    manifests = cluster.kubectl("kustomize", ROOT / "manifests/base")
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=manifests)
+    cluster.kubectl("scale", "deployment/steelyard-operator", "--replicas=0", f"--namespace={NAMESPACE}")
+    token = cluster.kubectl("create", "token", "steelyard-operator", f"--namespace={NAMESPACE}", "--duration=4h")
+    config = json.loads(cluster.kubectl("config", "view", "--raw", "--output=json"))
+    config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
+    path = tmp_path_factory.mktemp("operator") / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture(scope="session")
+def shared_operator(credentials: Path, prometheus: Prometheus) -> Iterator[Operator]:
+    operator = Operator(sys.executable, credentials, prometheus.url, credentials.parent)
+    yield operator
+    operator.stop()
+
+
+@pytest.fixture
+def operator(shared_operator: Operator) -> Operator:
+    """The one operator of the session, running; a test that kills it need not start it again."""
+    if not shared_operator.running:
+        shared_operator.start()
+    return shared_operator
+
+
+@pytest.fixture
+def operated(server: Server, kubelet: Kubelet, operator: Operator, namespace: str) -> Iterator[Operated]:
+    """A namespace in which jobs are under control. Only pods of the restricted standard may run in it."""
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    server.request("PATCH", f"/api/v1/namespaces/{namespace}", label)
+    operated = Operated(server, kubelet, operator, namespace)
+    yield operated
+    operated.clear()
