@@ -14,6 +14,7 @@ from steelyard.cluster.view import View, slots
 
 PATIENCE_SECONDS = 60.0
 """How long a job that was ready may lack replicas before it counts as degraded: an API server's or a node's hiccup."""
+SCHEDULING_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,14 @@ def troubles(tick: Tick) -> list[tuple[str, Problem]]:
 
 
 def unschedulable(tick: Tick) -> list[Pod]:
-    return [pod for pod in tick.view.pods if not pod.ended and not pod.bound and pod.problem and not pod.terminating]
+    """Pods that have waited for a node longer than it takes to bind a claim."""
+    return [
+        pod
+        for pod in tick.view.pods
+        if pod.problem
+        and not (pod.ended or pod.bound or pod.terminating)
+        and tick.now - pod.created > SCHEDULING_SECONDS
+    ]
 
 
 def _problem(tick: Tick, pod: Pod) -> Problem | None:

@@ -149,9 +149,16 @@ class World:
         self.pods[slot] = [pod for pod in self.pods[slot] if pod != "terminating"]
 
 
-def allocations(budget: int) -> st.SearchStrategy[dict[Slot, int]]:
-    counts = {slot: st.integers(0, 1 if slot == TRAINER else 5) for slot in PRICES}
-    return st.fixed_dictionaries(counts).filter(lambda a: sum(PRICES[s] * n for s, n in a.items()) <= budget)
+@st.composite
+def allocations(draw: st.DrawFn, budget: int) -> dict[Slot, int]:
+    """Any allocation within the budget."""
+    left, chosen = budget * 1000, {}
+    for slot in draw(st.permutations(list(PRICES))):
+        most = 1 if slot == TRAINER else 5
+        n = draw(st.integers(0, min(most, left // MILLIS[slot]) if MILLIS[slot] else most))
+        chosen[slot] = n
+        left -= n * MILLIS[slot]
+    return {slot: chosen[slot] for slot in PRICES}
 
 
 @settings(max_examples=60, deadline=None)
