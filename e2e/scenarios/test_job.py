@@ -21,6 +21,8 @@ from e2e.scenarios.live import NAMESPACE, LiveJob
 STEPS = 100_000
 READY_SECONDS = 300
 MOVE_SECONDS = 600
+CONFESS_SECONDS = 60
+"""Promised: a user's mistake is told within a minute."""
 CONTAINERS = {"bus": "nats"}
 
 
@@ -95,6 +97,40 @@ def test_a_stage_changes_its_gpu_profile(job: LiveJob, gpus: GpuLog, manifest: O
     assert gpus.most <= float(gpu_value(manifest["spec"]["budget"]["gpus"]))
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"stages": {"environment": {"image": "localhost/nobody/nothing:1"}}}, "localhost/nobody/nothing:1"),
+        ({"stages": {"environment": {"entrypoint": "no.such.module:thing"}}}, "no.such.module:thing"),
+        ({"stages": {"rewardServer": {"entrypoint": "math:no_such_function"}}}, "math:no_such_function"),
+        ({"tasks": {"configMap": {"name": "empty-tasks"}}}, "/tasks"),
+        ({"model": {"path": "/models/none"}}, "/models/none"),
+        ({"algorithm": {"args": {"learningRate": "fast"}}}, "learningRate"),
+    ],
+    ids=["image", "environment entry point", "reward entry point", "data set", "model", "algorithm argument"],
+)
+def test_a_broken_job_says_what_is_wrong_and_disturbs_nobody(
+    job: LiveJob, kube: Kube, manifest: Object, change: Object, words: str
+) -> None:
+    kube.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "empty-tasks"}}], NAMESPACE)
+    broken = merged(manifest, {"metadata": {"name": "broken"}, "spec": change})
+    kube.apply([broken], NAMESPACE)
+    other = LiveJob(kube, "broken")
+
+    def confessed() -> list[str]:
+        conditions = [other.condition(kind) for kind in ("Failed", "Degraded", "Stalled")]
+        said = [c.get("message", "") for c in conditions if c.get("status") == "True"]
+        return [message for message in said if words in message]
+
+    try:
+        wait_for(f"a condition that names {words}", confessed, CONFESS_SECONDS)
+        job.wait_progress(1)
+    finally:
+        kube.delete("AgenticRLJob", NAMESPACE, "broken")
+        wait_for("the broken job's pods to go", lambda: not other.all_pods(), READY_SECONDS)
+        kube.delete("PersistentVolumeClaim", NAMESPACE, "broken-checkpoints")
+
+
 def test_suspend_stops_every_pod_and_resume_goes_on_from_the_checkpoint(job: LiveJob, kube: Kube) -> None:
     before = job.step() or 0
     job.change(suspend=True)
@@ -135,6 +171,15 @@ def test_a_deleted_job_goes_with_all_it_had_but_the_checkpoints(job: LiveJob, ku
     wait_for(
         "no weights", lambda: kube.get("PersistentVolumeClaim", NAMESPACE, f"{job.name}-weights") is None, READY_SECONDS
     )
+
+
+def merged(base: Object, change: Object) -> Object:
+    """A copy of `base` with the leaves of `change`."""
+    both = {
+        key: merged(base[key], value) if isinstance(value, dict) and key in base else value
+        for key, value in change.items()
+    }
+    return {**base, **both}
 
 
 def _healed(job: LiveJob, stage: str, victim: Object) -> bool:

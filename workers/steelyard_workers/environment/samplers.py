@@ -99,7 +99,9 @@ class Samplers:
 
     async def found(self) -> None:
         """Returns once there is somebody to ask: an episode begun earlier would only use up its time."""
-        while self._replicas.choose() is None:
+        while True:
+            if self._replicas.choose() is not None:
+                return
             await asyncio.sleep(REST_SECONDS / 4)
 
     async def complete(self, request: Request, known: Replica | None = None) -> Completion:
