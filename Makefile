@@ -38,7 +38,7 @@ lint: install ## ruff, mypy strict, the import rules of the house
 unit: install ## fast tests: no network, no root, no cluster
 	@$(PYTEST) tests/unit
 
-property: install ## the core's promises on thousands of generated cases
+property: install ## the core on thousands of generated cases and on simulated pipelines
 	@$(PYTEST) --hypothesis-profile=thorough tests/property
 
 integration: install ## the operator on a real API server, the workers on a real NATS (needs root and Go)
