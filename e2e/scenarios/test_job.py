@@ -113,7 +113,8 @@ def test_a_broken_job_says_what_is_wrong_and_disturbs_nobody(
     job: LiveJob, kube: Kube, manifest: Object, change: Object, words: str
 ) -> None:
     kube.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "empty-tasks"}}], NAMESPACE)
-    broken = merged(manifest, {"metadata": {"name": "broken"}, "spec": change})
+    small = {"stages": {"sampler": {"drainSeconds": 1, "replicas": {"min": 1, "max": 1, "initial": 1}}}}
+    broken = merged(merged(manifest, {"metadata": {"name": "broken"}, "spec": small}), {"spec": change})
     kube.apply([broken], NAMESPACE)
     other = LiveJob(kube, "broken")
 

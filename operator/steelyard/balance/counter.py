@@ -17,11 +17,11 @@ Sample = tuple[Instant, float]
 
 
 def sane(samples: Sequence[Sample], since: Instant, until: Instant) -> Sequence[Sample]:
-    """The samples (oldest first) inside [since, until] with finite, non-negative values."""
+    """The samples (oldest first) inside [since, until] with finite, non-negative values, one for each instant."""
     kept = samples[bisect_left(samples, (since, -inf)) : bisect_right(samples, (until, inf))]
-    if all(0 <= value < LARGEST for _, value in kept):
+    if all(0 <= value < LARGEST for _, value in kept) and all(a < b for (a, _), (b, _) in pairwise(kept)):
         return kept
-    return [(at, value) for at, value in kept if 0 <= value < LARGEST]
+    return list({at: (at, value) for at, value in kept if 0 <= value < LARGEST}.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,11 @@ def test_nonsense_values_are_dropped_and_the_rest_is_kept() -> None:
     assert list(sane(samples, 0, 9)) == [(0.0, 1.0), (5.0, 2.0)]
 
 
+def test_an_instant_that_is_told_twice_counts_once_with_its_last_value() -> None:
+    """Two samples at one instant once made the throughput between them a division by zero."""
+    assert list(sane([(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)], 0, 9)) == [(1.0, 1.0), (2.0, 3.0)]
+
+
 def test_samples_outside_the_window_do_not_count() -> None:
     assert list(sane([(float(at), 1.0) for at in range(10)], 3, 5)) == [(3, 1), (4, 1), (5, 1)]
 
