@@ -10,11 +10,12 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from e2e.local import Pipeline, job_json, pipeline
-from steelyard_workers import bus_streams
+from steelyard_workers import bus as bus_module
+from steelyard_workers import bus_patience, bus_streams
 from steelyard_workers.bus import MAX_DELIVERIES, Bus
 from steelyard_workers.bus_exporter import BufferCollector
 from steelyard_workers.bus_keys import Overtaken
-from steelyard_workers.bus_patience import BusDenied
+from steelyard_workers.bus_patience import BusDenied, BusLost
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import Experience, Hop, Malformed, Task, TrajectoryId
 from tests.unit.workers.experience import experience
@@ -194,6 +195,24 @@ async def test_a_forbidden_subject_is_named_instead_of_retried_for_ever(parts: P
         async with asyncio.timeout(10):
             with pytest.raises(BusDenied, match=r"tasks\.calculator\.0\.0\.0"):
                 await bus.put(task())
+
+
+@pytest.mark.parametrize("gone", ["before it connected", "while it worked"])
+async def test_a_worker_that_is_told_to_stop_waits_seconds_for_a_bus_that_is_gone(
+    parts: Pipeline, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    """A deleted job takes its bus along; its trainer held a GPU for five more minutes to wait for it."""
+    monkeypatch.setattr(bus_patience, "LEAVING_SECONDS", 0.5)
+    monkeypatch.setattr(bus_module, "LEAVING_SECONDS", 0.5)
+    leaving = asyncio.Event()
+    asyncio.get_running_loop().call_later(1.0, leaving.set)
+    job = JobConfig.load(parts.folder / "job.json")
+    if gone == "before it connected":
+        parts["bus"].kill()
+    with pytest.raises(BusLost):
+        async with asyncio.timeout(20), Bus.connected(parts.nats_url, job, "test", leaving) as bus:
+            parts["bus"].kill()
+            await bus.put(task())
 
 
 async def test_a_message_larger_than_the_bus_takes_is_refused(bus: Bus) -> None:

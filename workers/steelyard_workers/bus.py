@@ -21,7 +21,7 @@ from nats.js.api import RawStreamMsg
 
 from steelyard_workers import bus_streams
 from steelyard_workers.bus_keys import Keys
-from steelyard_workers.bus_patience import REQUEST_SECONDS, UNREACHABLE, BusLost, Patience, pauses
+from steelyard_workers.bus_patience import LEAVING_SECONDS, REQUEST_SECONDS, UNREACHABLE, BusLost, Patience, pauses
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import DeadLetter, Hop, Malformed, Task, TrajectoryId, decode, encode, id_of, subject
 
@@ -79,8 +79,9 @@ class Bus:
 
     keys: Keys
 
-    def __init__(self, job: JobConfig) -> None:
+    def __init__(self, job: JobConfig, leaving: asyncio.Event | None = None) -> None:
         self._job = job
+        self._leaving = leaving or asyncio.Event()
         self._client = Client()
         self._js: JetStreamContext = self._client.jetstream(timeout=REQUEST_SECONDS)
         self._patience = Patience(lambda: bool(self._client.is_connected))
@@ -89,15 +90,21 @@ class Bus:
 
     @classmethod
     @asynccontextmanager
-    async def connected(cls, url: str, job: JobConfig, name: str) -> AsyncIterator["Bus"]:
-        """A bus with its streams in place while the block runs. Raises BusLost when it cannot be reached."""
-        bus = cls(job)
+    async def connected(
+        cls, url: str, job: JobConfig, name: str, leaving: asyncio.Event | None = None
+    ) -> AsyncIterator["Bus"]:
+        """A bus with its streams in place while the block runs. Raises BusLost when it cannot be reached.
+
+        Once `leaving` is set, it is waited for a few seconds only.
+        """
+        bus = cls(job, leaving)
         await bus._connect(url, name)
-        beat = asyncio.create_task(bus._beat())
+        beside = [asyncio.create_task(bus._beat()), asyncio.create_task(bus._hurry())]
         try:
             yield bus
         finally:
-            beat.cancel()
+            for task in beside:
+                task.cancel()
             with suppress(*UNREACHABLE):
                 await bus._client.flush(timeout=1)
             await bus._client.close()
@@ -168,9 +175,17 @@ class Bus:
             f"$JS.API.CONSUMER.RESET.{hop.stream}", lambda: self._js.reset_consumer(hop.stream, hop.consumer)
         )
 
+    async def _hurry(self, connecting: asyncio.Timeout | None = None) -> None:
+        await self._leaving.wait()
+        self._patience.hurry()
+        if connecting is not None:
+            connecting.reschedule(asyncio.get_running_loop().time() + LEAVING_SECONDS)
+
     async def _connect(self, url: str, name: str) -> None:
+        hurry: asyncio.Task[None] | None = None
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(CONNECT_SECONDS) as bound:
+                hurry = asyncio.create_task(self._hurry(bound))
                 await self._client.connect(
                     url,
                     name=name,
@@ -183,7 +198,10 @@ class Bus:
                 )
                 bucket = await self._patience.retry("$JS.API.STREAM", lambda: bus_streams.ensure(self._js, self._job))
         except TimeoutError as error:
-            raise BusLost(f"no bus at {url} within {CONNECT_SECONDS:.0f} s; {self._patience.complaint}") from error
+            raise BusLost(f"no bus at {url}; {self._patience.complaint}") from error
+        finally:
+            if hurry is not None:
+                hurry.cancel()
         self.keys = Keys(bucket, self._patience)
 
     async def _restore(self) -> None:

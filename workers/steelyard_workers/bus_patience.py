@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 REQUEST_SECONDS = 2.0
 PATIENCE_SECONDS = 300.0
+LEAVING_SECONDS = 10.0
 UNREACHABLE = (TimeoutError, OSError, nats.errors.Error)
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,10 @@ class Patience:
         self._seconds = seconds
         self._last_seen = time.monotonic()
         self.complaint = ""
+
+    def hurry(self) -> None:
+        """This worker was told to stop: a bus that is gone, as after the job's deletion, must not keep it."""
+        self._seconds = LEAVING_SECONDS
 
     async def complain(self, error: Exception) -> None:
         """The client's error callback: the only place where it says why a request got no answer."""

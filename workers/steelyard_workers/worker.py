@@ -56,7 +56,7 @@ class Worker:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(drain.listening())
             await stack.enter_async_context(serving(app, place.port, grace_seconds=spec.drain_seconds))
-            bus = await stack.enter_async_context(Bus.connected(place.nats_url, job, place.pod))
+            bus = await stack.enter_async_context(Bus.connected(place.nats_url, job, place.pod, drain.requested))
             await stack.enter_async_context(spans.exporting(bus.publish))
             yield cls(job, place, bus, clock, drain, health, registry, metrics, tracer, app)
 
