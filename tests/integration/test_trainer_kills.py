@@ -13,6 +13,8 @@ from tests.integration.trainer_process import Doom, TrainerProcess, acknowledge_
 
 __all__ = ["parts"]
 
+pytestmark = pytest.mark.timeout(180)  # a takeover from a frozen trainer alone may wait for half a minute
+
 TRAINER = "steelyard_workers.trainer"
 
 KILL_POINTS = {

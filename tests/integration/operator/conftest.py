@@ -32,7 +32,7 @@ def credentials(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> P
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_operator(credentials: Path, prometheus: Prometheus) -> Iterator[Operator]:
     operator = Operator(sys.executable, credentials, prometheus.url, credentials.parent)
     yield operator
@@ -41,7 +41,7 @@ def shared_operator(credentials: Path, prometheus: Prometheus) -> Iterator[Opera
 
 @pytest.fixture
 def operator(shared_operator: Operator) -> Operator:
-    """The one operator of the session, running; a test that kills it need not start it again."""
+    """The one operator of the module, running; a test that kills it need not start it again."""
     if not shared_operator.running:
         shared_operator.start()
     return shared_operator

@@ -221,8 +221,9 @@ def _has(operated: Operated, want: dict[str, int]) -> bool:
 
 
 def _metadata(job: Object) -> Object:
-    """All but the version, and the time at which the API server notes that our status changed."""
+    """All but the version, and the time at which the API server notes that our status changed, which also orders."""
     metadata = {key: value for key, value in job["metadata"].items() if key != "resourceVersion"}
+    metadata["managedFields"].sort(key=lambda entry: (entry["manager"], entry.get("subresource", "")))
     for entry in metadata["managedFields"]:
         if entry.get("subresource") == "status":
             assert entry.pop("time")
