@@ -40,7 +40,7 @@ class Report:
         for revision in self.revisions:
             before, after = revision["throughputBefore"], revision["throughputAfter"]
             change = f"  {before:g} → {after:g} trajectories/s" if before and after else ""
-            table.add_row(f"revision {revision['number']}", f"{revision['change']}  {revision['verdict']}{change}")
+            table.add_row(f"revision {revision['number']}", f"{revision['change']}  {revision['verdict'] or ''}{change}")
         table.add_row("GPUs", f"at most {self.gpus['maxUsed']:g} of {self.gpus['budget']:g}")
         table.add_row("trajectories", ", ".join(f"{count} {name}" for name, count in self.trajectories.items()))
         table.add_row("seconds", ", ".join(f"{name} {value:.0f}" for name, value in self.seconds.items()))
@@ -48,12 +48,12 @@ class Report:
 
 
 def revision_row(revision: Object) -> dict[str, Any]:
-    """One entry of the ledger as the report shows it; a figure that was not measured is null."""
+    """One entry of the ledger as the report shows it; what nobody judged or measured is null."""
     spec, status = revision["spec"], revision.get("status") or {}
     measured = status.get("measured") or {}
     return {
         "number": spec["number"],
-        "verdict": status.get("verdict") or status.get("phase"),
+        "verdict": status.get("verdict"),
         "change": moves(spec["allocation"]),
         "before": spec["allocation"].get("before") or {},
         "after": spec["allocation"]["after"],

@@ -61,7 +61,7 @@ def test_a_move_names_stages_and_profiles_and_both_counts() -> None:
     assert moves({"before": before, "after": after}) == "sampler whole 2→1, rewardServer whole 0→1"
 
 
-def test_a_figure_that_was_not_measured_is_null_in_the_report() -> None:
+def test_what_nobody_judged_or_measured_is_null_in_the_report() -> None:
     spec = {"number": 2, "allocation": {"after": {}}, "reason": "because"}
     row = revision_row({"spec": spec, "status": {"phase": "Settling", "measured": {"throughputBefore": "8.1"}}})
-    assert (row["verdict"], row["throughputBefore"], row["throughputAfter"]) == ("Settling", 8.1, None)
+    assert (row["verdict"], row["throughputBefore"], row["throughputAfter"]) == (None, 8.1, None)
