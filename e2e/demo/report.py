@@ -40,7 +40,8 @@ class Report:
         for revision in self.revisions:
             before, after = revision["throughputBefore"], revision["throughputAfter"]
             change = f"  {before:g} → {after:g} trajectories/s" if before and after else ""
-            table.add_row(f"revision {revision['number']}", f"{revision['change']}  {revision['verdict'] or ''}{change}")
+            verdict = revision["verdict"] or ""
+            table.add_row(f"revision {revision['number']}", f"{revision['change']}  {verdict}{change}")
         table.add_row("GPUs", f"at most {self.gpus['maxUsed']:g} of {self.gpus['budget']:g}")
         table.add_row("trajectories", ", ".join(f"{count} {name}" for name, count in self.trajectories.items()))
         table.add_row("seconds", ", ".join(f"{name} {value:.0f}" for name, value in self.seconds.items()))
