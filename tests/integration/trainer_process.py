@@ -27,7 +27,7 @@ from steelyard_workers.messages import PolicyVersion, Segment, Task, Trajectory
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
-    ["steelyard_workers.trainer.__main__", "transformers.models.qwen2.modeling_qwen2", "torch._dynamo"]
+    ["steelyard_workers.trainer.run", "transformers.models.qwen2.modeling_qwen2", "torch._dynamo"]
 )
 _SECONDS_TO_SEND = 0.1  # what the trainer said before its death, acknowledgements too, has left the process
 

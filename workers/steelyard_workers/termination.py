@@ -2,13 +2,14 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 USER_ERROR = 64
-STOPPED = 75  # the trainer after a SIGTERM and its commit: neither done nor failed
+STOPPED = 75  # by a SIGTERM, the trainer after its commit: neither done nor failed
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,12 @@ def write_termination(line: str) -> None:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Turn a UserError raised in the block into exit code 64 with its message, on one line, as last words."""
+    """Turn a UserError raised in the block into exit code 64 with its message, on one line, as last words.
+
+    A SIGTERM ends the block until something in it handles the signal better. A container's main process would ignore
+    it: the kernel shields PID 1 from signals without a handler, and the pod would live on for its whole grace.
+    """
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     try:
         yield
     except UserError as error:
@@ -36,3 +42,5 @@ def reported() -> Iterator[None]:
         write_termination(line)
         log.error("%s", line)
         sys.exit(USER_ERROR)
+    finally:
+        signal.signal(signal.SIGTERM, before)

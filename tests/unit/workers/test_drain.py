@@ -11,7 +11,7 @@ import pytest
 
 from steelyard_workers.drain import Drain
 from steelyard_workers.plugins import load
-from steelyard_workers.termination import USER_ERROR, UserError, reported
+from steelyard_workers.termination import STOPPED, USER_ERROR, UserError, reported
 
 
 async def hook(path: Path) -> asyncio.subprocess.Process:
@@ -98,3 +98,12 @@ def test_only_the_users_mistakes_end_with_64() -> None:
     with pytest.raises(ZeroDivisionError), reported():
         _ = 1 / 0
     assert issubclass(UserError, Exception)
+
+
+def test_a_stop_that_comes_before_anything_listens_ends_the_worker_at_once() -> None:
+    """A container's main process ignores a SIGTERM without a handler: a pod deleted while it imported torch stayed."""
+    usual = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended, reported():
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == STOPPED
+    assert signal.getsignal(signal.SIGTERM) == usual
