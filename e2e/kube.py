@@ -10,7 +10,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import httpx
 import yaml
@@ -53,6 +54,14 @@ class Kube:
         self._http = httpx.Client(
             base_url=cluster["server"], verify=context, headers=headers, timeout=30, trust_env=False
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
 
     def get(self, kind: str, namespace: str | None, name: str) -> Object | None:
         """The object, or None when it does not exist."""

@@ -32,5 +32,6 @@ def installed() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def kube(installed: Cluster) -> Kube:
-    return Kube(installed.kubeconfig)
+def kube(installed: Cluster) -> Iterator[Kube]:
+    with Kube(installed.kubeconfig) as kube:
+        yield kube

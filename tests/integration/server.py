@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from types import TracebackType
-from typing import Self
 
 import httpx
 
@@ -25,14 +23,6 @@ class Refused(Exception):
 
 class Server(Kube):
     """Everything of `Kube`, and requests to any path."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.close()
 
     def request(
         self,
