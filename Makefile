@@ -20,7 +20,7 @@ $(UV):
 	@python3 -m venv $(CACHE)/uv-$(UV_VERSION) && $(CACHE)/uv-$(UV_VERSION)/bin/pip install -q uv==$(UV_VERSION)
 
 .venv/.installed: $(UV) pyproject.toml uv.lock requirements-cpu.txt
-	@$(UV) sync -q --locked --inexact --extra worker
+	@$(UV) sync -q --locked --inexact --extra worker --extra cli
 	@PATH=$(dir $(UV)):$$PATH $(PY) -m e2e.images venv
 	@touch $@
 
