@@ -1,0 +1,202 @@
+"""What is simulated: workloads with their hardware, as a few published figures. Every profile is synthetic.
+
+Sources, and which figures are published and which chosen: docs/decisions/0012-the-twin.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from types import MappingProxyType
+from typing import Literal
+
+from steelyard.api import Stage
+from steelyard.twin.traces import Session
+
+Shape = Literal["steady", "up", "jump", "up-down"]
+
+JUMP_AT = 0.35
+"""The profile `jump` changes after this share of its steps."""
+
+
+class UnknownProfile(ValueError):
+    """There is no profile of that name; the message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A lognormal quantity between 0 and `cap`: its median, and the standard deviation of its logarithm."""
+
+    median: float
+    sigma: float = 0.0
+    cap: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """One sampler replica: continuous batching, seconds between two tokens of a sequence tau(b) = alpha + beta·b."""
+
+    gpus: int = 2
+    alpha: float = 0.025
+    beta: float = 0.0027
+    max_num_seqs: int = 48
+    kv_tokens: int = 131_072
+    """Live tokens that its KV cache holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardServer:
+    """One reward replica: `slots` trajectories at a time."""
+
+    gpus: int = 1
+    slots: int = 4
+    seconds: Spread = Spread(15.0, 0.4)
+    """Slot seconds for a trajectory of the profile's first mean length."""
+    exponent: float = 0.3
+    """They grow with the trajectory's length to this power."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """The trainer: one replica, whose GPUs the balance chooses among `sizes` (GPU profiles)."""
+
+    sizes: tuple[int, ...] = (4, 8, 12, 16, 20, 24, 28, 32)
+    block: int = 4
+    """GPUs that train at speed 1; n of them reach (n/block)^`scaling` · block."""
+    scaling: float = 0.92
+    gpu_seconds: float = 22.0
+    """GPU seconds for a trajectory of the profile's first mean length, at speed 1."""
+    exponent: float = 0.39
+    """They grow with the trajectory's length to this power."""
+    step_seconds: float = 2.0
+    """Fixed part of a step: optimizer, publishing."""
+
+    def speed(self, gpus: int) -> float:
+        """GPUs at speed 1 that `gpus` are worth."""
+        return float(self.block * (gpus / self.block) ** self.scaling)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Latency of a tool call: a mixture of (share, spread); the shares add up to 1, none means no tools."""
+
+    parts: tuple[tuple[float, Spread], ...] = ((1.0, Spread(2.0, 0.8)),)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What Kubernetes, Prometheus and the hardware add."""
+
+    start_seconds: tuple[tuple[Stage, float], ...] = (
+        (Stage.SAMPLER, 15.0),
+        (Stage.ENVIRONMENT, 5.0),
+        (Stage.REWARD_SERVER, 10.0),
+        (Stage.TRAINER, 12.0),
+    )
+    """From the creation of a pod until it is ready."""
+    start_sigma: float = 0.15
+    drain_seconds: tuple[tuple[Stage, float], ...] = (
+        (Stage.SAMPLER, 60.0),
+        (Stage.ENVIRONMENT, 60.0),
+        (Stage.REWARD_SERVER, 60.0),
+        (Stage.TRAINER, 600.0),
+    )
+    """A terminating pod finishes its work for so long, then hands it back."""
+    sync_seconds: float = 3.0
+    """A sampler generates nothing for so long at each policy version."""
+    checkpoint_seconds: float = 3.0
+    """A trainer that is told to go saves its state for so long, after the step it is in."""
+    hours_between_failures: float = inf
+    """Of one replica. Its container starts anew, its counters at zero, its work is redelivered."""
+    scrape_seconds: float = 15.0
+    scrape_jitter_seconds: float = 0.2
+    dropped_scrapes: float = 0.01
+    """Share of the scrapes of a pod that get no answer."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One job to simulate. Lengths are tokens, times seconds."""
+
+    name: str
+    source: str
+    """Where its figures come from."""
+    gpus: int
+    steps: int = 150
+    prompts_per_step: int = 16
+    group_size: int = 8
+    max_staleness: int = 2
+    requeue_stale: bool = False
+    """Whether a trajectory that is too old at hand-over is made anew, as our trainer does, or trained and counted."""
+    environments: int = 6
+    concurrency: int = 64
+    """Episodes that one environment replica runs at once."""
+    turns: Spread = Spread(4)
+    turn_tokens: float = 625.0
+    """Mean of the tokens generated in a turn, at the first policy version."""
+    turn_sigma: float = 0.0
+    trajectory_sigma: float = 0.9
+    """Logarithmic spread of a factor that all turns of a trajectory share."""
+    growth: float = 1.0
+    """Lengths are multiplied by up to so much, along `shape`, as the policy learns."""
+    shape: Shape = "steady"
+    prompt_tokens: int = 500
+    tool_tokens: int = 100
+    """Tokens that each tool result adds to the context."""
+    context_tokens: int = 65_536
+    """A trajectory that reaches it ends there."""
+    failed_share: float = 0.01
+    """Episodes that fail; the group trains without them."""
+    tools: Tools = Tools()
+    sampler: Sampler = Sampler()
+    reward: RewardServer = RewardServer()
+    trainer: Trainer = Trainer()
+    cluster: Cluster = Cluster()
+    sessions: tuple[Session, ...] = ()
+    """Recorded sessions to draw trajectories from, instead of the spreads above."""
+
+    @property
+    def batch(self) -> int:
+        """Trajectories of one training step."""
+        return self.prompts_per_step * self.group_size
+
+    @property
+    def most_open(self) -> int:
+        """Trajectories between admission and training, at most."""
+        return (self.max_staleness + 1) * self.batch
+
+    def factor(self, step: int) -> float:
+        """By how much the policy of `step` writes longer than the first: drift belongs to the version, not to time."""
+        share = min(max(step / max(self.steps - 1, 1), 0.0), 1.0)
+        along = {
+            "steady": 0.0,
+            "up": share,
+            "jump": float(share > JUMP_AT),
+            "up-down": 1 - abs(2 * share - 1),
+        }[self.shape]
+        return float(self.growth**along)
+
+
+LIBRA = "Libra (mean length 2.5K to 11.5K tokens, rollout x95 and training x3.9 from 1K to 32K); synthetic"
+OURS = "field-notes/rl-frameworks.md §5.3; synthetic"
+GROWTH = 4.7
+"""2.5K to 11.5K is 4.6; the context limit takes the rest."""
+
+_DRIFT = Profile(name="drift", source=LIBRA, gpus=48, growth=GROWTH, shape="up")
+_LINEAR = replace(_DRIFT.trainer, exponent=1.0)
+_PROFILES = (
+    _DRIFT,
+    replace(_DRIFT, name="jump", shape="jump"),
+    replace(_DRIFT, name="up-down", shape="up-down"),
+    replace(_DRIFT, name="drift-linear", trainer=_LINEAR),
+    replace(_DRIFT, name="steady", shape="steady", growth=1.0),
+)
+PROFILES = MappingProxyType({profile.name: profile for profile in _PROFILES})
+
+
+def profile(name: str, gpus: int = 48) -> Profile:
+    """The profile of that name for a budget of `gpus`. Raises UnknownProfile."""
+    found = PROFILES.get(name)
+    if found is None:
+        raise UnknownProfile(f"there is no profile {name!r}; known are {', '.join(PROFILES)}")
+    return replace(found, gpus=gpus)
