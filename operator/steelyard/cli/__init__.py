@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keeps agentic-RL post-training pipelines in balance.")
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
