@@ -1,0 +1,44 @@
+"""Staircases: the points of a curve that no other beats in both price and rate. Shared by one job and the fleet."""
+
+from __future__ import annotations
+
+from math import floor, isfinite
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Units: TypeAlias = NDArray[np.int64]
+"""Amounts of a resource in whole units, so that sums are exact."""
+
+UNITS_PER_GPU = 1000
+"""The API admits GPUs in thousandths."""
+MOST_UNITS = 10**15
+LARGEST_RATE = 1e300
+
+
+def gpu_units(gpus: float) -> int:
+    """What a pool of `gpus` GPUs holds, in whole thousandths; nonsense is nothing."""
+    if not isfinite(gpus):
+        return MOST_UNITS if gpus > 0 else 0
+    return min(max(floor(gpus * UNITS_PER_GPU + 1e-6), 0), MOST_UNITS)
+
+
+def cleaned(rates: Floats) -> Floats:
+    """Rates as the allocation can use them: what is no number or negative carries nothing, infinity is very much."""
+    return np.clip(np.nan_to_num(rates, nan=0.0, posinf=LARGEST_RATE), 0.0, LARGEST_RATE)
+
+
+def staircase(prices: Units, rates: Floats) -> NDArray[np.intp]:
+    """Indices of the points that no other beats in both: strictly rising prices, strictly rising rates.
+
+    Of points alike in both the first is kept. `prices` and `rates` have one entry a point.
+    """
+    order = np.argsort(prices, kind="stable")
+    sorted_rates = rates[order]
+    before = np.concatenate(([-1.0], np.maximum.accumulate(sorted_rates)[:-1]))
+    rising = order[sorted_rates > before]
+    last_of_price = np.append(prices[rising][1:] != prices[rising][:-1], True)[: len(rising)]
+    kept: NDArray[np.intp] = rising[last_of_price]
+    return kept
