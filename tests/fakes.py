@@ -19,7 +19,7 @@ from steelyard.cluster import kinds
 from steelyard.cluster.changes import Action, Change, changes
 from steelyard.cluster.records import JobKey
 from steelyard.cluster.store import Store
-from steelyard.cluster.view import View
+from steelyard.cluster.view import View, litter
 
 Object = dict[str, Any]
 KINDS = {kind.name: kind for kind in (*kinds.CHILDREN, kinds.JOB, kinds.REVISION, kinds.POD, kinds.AUTOSCALER)}
@@ -104,6 +104,8 @@ class FakeCluster:
     async def apply(self, view: View, wanted: Sequence[Manifest], costs: Mapping[str, int]) -> list[Change]:
         if self.refuses:
             raise self.refuses
+        for pod in litter(view):
+            self._remove(self.objects["Pod", view.job.key[0], pod.name])
         todo = changes(view.job.metadata.uid, wanted, view.children, self._acknowledged)
         return [change for change in todo if self._carry_out(change, view.job.key[0])]
 

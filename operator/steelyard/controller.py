@@ -66,7 +66,7 @@ class Job:
         plan = await self._record(job, at_rest(before) if ended else balance(before, rates, now))
         assert plan.active or ended, "a job that lives has an allocation"
         allocation = plan.active.spec.allocation.after if plan.active else Allocation()
-        changes, refused = await self._apply(view, render(view, job, allocation, images, ended), rates)
+        changes, refused = await self._apply(view, render(view, job, allocation, images, ended, now), rates)
         tick = await self._learnt(Tick(view, job, plan, rates, now, ended, refused))
         await self._report(view, status(tick), [*of_plan(plan), *of_changes(changes)], now)
         self._window_seconds = plan.window_seconds

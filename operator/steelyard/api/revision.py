@@ -66,7 +66,7 @@ class AllocationRevisionSpec(Model):
     origin: Origin = Origin.OPERATOR
     """Who made it: the operator, a user (then it is held until expiresAt), or a rollback."""
     expires_at: Time | None = None
-    """End of a user's hold; for ever when absent."""
+    """End of a user's hold, for ever when absent; from then on it is taken back if it did harm. Now: try it."""
     allocation: Move
     """The allocation and what it replaces."""
     reason: Text
@@ -99,6 +99,8 @@ class AllocationRevisionStatus(Model):
     """The figures behind the verdict."""
     measured: Measured | None = None
     """What the move brought."""
+    inputs: Annotated[dict[str, Annotated[str, Field(max_length=256)]], Field(max_length=256)] = Field(default={})
+    """What was measured when it was applied, if a user wrote it: what it is judged against."""
     windows: Annotated[int, Field(ge=0)] = 0
     """Windows measured so far without a conclusion."""
     applied_time: Time | None = None

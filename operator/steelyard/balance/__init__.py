@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from steelyard.api import AllocationRevision, AllocationRevisionStatus, Origin, RevisionPhase, Verdict
 from steelyard.balance import decide
 from steelyard.balance.decide import Outcome, Picture
 from steelyard.balance.diagnose import bottleneck, stage_estimates
-from steelyard.balance.ledger import is_open
+from steelyard.balance.ledger import completed, is_open
 from steelyard.balance.observe import SCRAPES, STEPS, longest_window
 from steelyard.balance.types import Decision, Fact, Instant, Plan, Rates, Seen
 from steelyard.balance.verdict import Judgement, judge
@@ -22,24 +23,28 @@ WINDOW_MARGIN = 1.5
 
 def balance(seen: Seen, rates: Rates, now: Instant) -> Plan:
     """Judge the open move, then decide the next one. Every answer has a reason, also "no change because ..."."""
+    seen = replace(seen, revisions=completed(seen.revisions))
     active = seen.active
     if active is None:
         return _plan(seen, decide.first(seen))
     picture = decide.look(seen, active, rates, now)
-    judgement = judge(active, seen, rates, now) if is_open(active) and not seen.job.spec.suspend else None
-    outcome = _decide(picture, judgement, rates)
-    return _plan(seen, outcome, picture, judgement, rates)
+    if seen.job.spec.suspend:
+        return _plan(seen, decide.hold("Suspended", "no change because the job is suspended"), picture, None, rates)
+    if refused := decide.refused(picture):
+        return _plan(seen, refused, picture, None, rates)
+    judgement = judge(active, seen, rates, now, picture.inputs) if is_open(active) else None
+    return _plan(seen, _decide(picture, judgement, rates), picture, judgement, rates)
 
 
 def _decide(picture: Picture, judgement: Judgement | None, rates: Rates) -> Outcome:
-    seen, active = picture.seen, picture.active
-    if seen.job.spec.suspend:
-        return decide.hold("Suspended", "no change because the job is suspended")
-    directed = decide.directed(seen, active, picture.now)
+    active = picture.active
+    directed = decide.directed(picture)
     if directed and (directed.revision or judgement is None):
         return directed
     if judgement and judgement.roll_back:
         return decide.roll_back(picture, judgement.progress)
+    if directed and judgement:
+        return decide.hold(directed.decision.kind, f"{directed.decision.reason}; {judgement.progress}")
     if active.status.verdict is Verdict.ROLLED_BACK:  # the operator died before it recorded the way back
         return decide.roll_back(picture, active.status.evidence or "it was judged harmful")
     if judgement and rates.unavailable is None:
@@ -89,17 +94,21 @@ def _updates(
         current[active.metadata.name] = judgement.status
     newest = new or active
     for revision in seen.revisions:
-        if revision.spec.number < newest.spec.number:
-            name = revision.metadata.name
+        name = revision.metadata.name
+        if revision.spec.number <= newest.spec.number and name != newest.metadata.name:
             taken_back = newest.spec.origin is Origin.ROLLBACK and newest.spec.parent == name
-            current[name] = _superseded(current[name], newest if taken_back else None)
+            current[name] = _superseded(current[name], newest, taken_back=taken_back)
     return {name: status for name, status in current.items() if status != statuses[name]}
 
 
-def _superseded(status: AllocationRevisionStatus, rollback: AllocationRevision | None) -> AllocationRevisionStatus:
+def _superseded(
+    status: AllocationRevisionStatus, newest: AllocationRevision, *, taken_back: bool
+) -> AllocationRevisionStatus:
     update: dict[str, object] = {"phase": RevisionPhase.SUPERSEDED}
-    if rollback and status.verdict is None:  # the operator died between recording the rollback and the verdict
-        update |= {"verdict": Verdict.ROLLED_BACK, "evidence": rollback.spec.reason}
+    if taken_back and status.verdict is None:  # refused, or the operator died between rollback and verdict
+        update |= {"verdict": Verdict.ROLLED_BACK, "evidence": newest.spec.reason}
+    elif status.phase is RevisionPhase.PENDING:
+        update["evidence"] = f"never applied: {newest.metadata.name} took its place"
     return status.model_copy(update=update)
 
 

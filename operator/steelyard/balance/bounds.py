@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage, Verdict
-from steelyard.balance.ledger import barred_profiles, last_change, made_at
+from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Origin, Stage, Verdict
+from steelyard.balance.ledger import is_trial, last_change, made_at
+from steelyard.balance.lessons import barred_profiles, never_ready
 from steelyard.balance.types import Instant, Seen
 from steelyard.balance.words import seconds
 
@@ -28,19 +29,30 @@ class StageBounds:
 
 
 def stage_bounds(seen: Seen, current: Allocation, now: Instant) -> dict[Stage, StageBounds]:
-    """Bounds of every stage from min, max, holds, cooldown and the growth limit."""
-    return {stage: _bounds(seen, stage, current.replicas(stage), now) for stage in Stage}
+    """Bounds of every stage from min, max, what somebody else owns, cooldown, the growth limit and what failed."""
+    horizon = seen.job.spec.scaling.horizon_seconds
+    lacked = never_ready(seen.revisions, horizon, now)
+    barred = barred_profiles(seen.revisions, horizon, now)
+    bounds = {}
+    for stage in Stage:
+        ceiling = lacked[stage].spec.allocation.after.replicas(stage) - 1 if stage in lacked else None
+        profiles = frozenset(profile for of, profile in barred if of is stage)
+        bounds[stage] = _bounds(seen, stage, current.replicas(stage), ceiling, profiles, now)
+    return bounds
 
 
-def _bounds(seen: Seen, stage: Stage, replicas: int, now: Instant) -> StageBounds:
+def _bounds(
+    seen: Seen, stage: Stage, replicas: int, ceiling: int | None, barred: frozenset[str], now: Instant
+) -> StageBounds:
     spec = seen.job.spec.stage(stage).replicas
     frozen = seen.held.get(stage) or _resting(seen, stage, now)
     if frozen:
         return StageBounds(replicas, replicas, frozen)
     low = max(spec.min, -(-replicas // MOST_GROWTH))
     high = min(spec.max, max(replicas * MOST_GROWTH, 1))
-    barred = barred_profiles(seen.revisions, seen.job.spec.scaling.horizon_seconds, now)
-    return StageBounds(min(low, high), high, barred=frozenset(profile for of, profile in barred if of is stage))
+    if ceiling is not None:
+        high = max(min(high, ceiling), min(replicas, high))
+    return StageBounds(min(low, high), high, barred=barred)
 
 
 def _resting(seen: Seen, stage: Stage, now: Instant) -> str | None:
@@ -50,7 +62,7 @@ def _resting(seen: Seen, stage: Stage, now: Instant) -> str | None:
     if change is None or at is None:
         return None
     rest = float(seen.job.spec.scaling.cooldown_seconds)
-    if change.status.verdict is Verdict.INCONCLUSIVE:
+    if is_trial(change) and change.status.verdict is Verdict.INCONCLUSIVE:
         rest *= 2
     left = at + rest - now
     return f"{stage} was moved by {change.metadata.name} and rests for {seconds(left)} more" if left > 0 else None
@@ -101,8 +113,8 @@ def _within(spec: AgenticRLJobSpec, stage: Stage, counts: Mapping[str, int]) -> 
 
 
 def user_hold(active: AllocationRevision, now: Instant) -> str | None:
-    """A user's own revision is held until it expires."""
-    if active.spec.origin != "User":
+    """A user's own revision is held until it expires; then it is judged like any other move."""
+    if active.spec.origin is not Origin.USER:
         return None
     expires = active.spec.expires_at
     if expires is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.api import Allocation, AllocationRevision, Origin, Prediction
+from steelyard.api import Allocation, AllocationRevision, Origin, Prediction, RevisionPhase
 from steelyard.balance.allocate import Infeasible
 from steelyard.balance.bounds import repaired, stage_bounds, user_hold
 from steelyard.balance.estimate import Estimated, estimate
 from steelyard.balance.gate import Case, Veto, veto
-from steelyard.balance.ledger import inputs_of, known, successor
+from steelyard.balance.ledger import inputs_of, is_open, known, successor
 from steelyard.balance.model import Model, Promise
 from steelyard.balance.observe import STEPS, Observed, observe
 from steelyard.balance.propose import Candidate, better_split, more_slots, unbounded_gain
@@ -32,6 +33,12 @@ class Picture:
         model = self.estimated.model
         return model.promise(self.active.spec.allocation.after) if model else None
 
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """What a decision of this tick is made from, as the ledger stores it; empty before anything was measured."""
+        model, throughput = self.estimated.model, self.observed.throughput
+        return inputs_of(model, throughput) if model and throughput else {}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -42,8 +49,11 @@ class Outcome:
 
 
 def look(seen: Seen, active: AllocationRevision, rates: Rates, now: Instant) -> Picture:
-    """Observe and estimate over the time in which the active allocation was in force."""
-    status = active.status
+    """Observe and estimate over the time in which the allocation that runs now was in force."""
+    running = active
+    if active.status.phase is RevisionPhase.PENDING:  # not applied yet: what it replaces still runs
+        running = next((one for one in seen.revisions if one.metadata.name == active.spec.parent), active)
+    status = running.status
     since = instant(status.measuring_time) or instant(status.settling_time) or instant(status.applied_time) or 0.0
     observed = observe(seen, rates, now, since)
     return Picture(seen, active, observed, estimate(observed, seen.job.spec, known(seen.revisions)), now)
@@ -61,32 +71,54 @@ def first(seen: Seen) -> Outcome:
     )
 
 
-def directed(seen: Seen, active: AllocationRevision, now: Instant) -> Outcome | None:
-    """What the user's spec demands whatever is measured: a hold, a pin, the fixed allocation, new bounds."""
-    spec = seen.job.spec
-    current = active.spec.allocation.after
-    held = user_hold(active, now)
-    if held:
-        return hold("Held", f"no change because {held}")
+def refused(picture: Picture) -> Outcome | None:
+    """A revision written by hand that the spec does not allow is never applied."""
+    active = picture.active
+    if active.spec.origin is not Origin.USER or active.status.phase is not RevisionPhase.PENDING:
+        return None
+    wanted = active.spec.allocation.after
+    allowed = repaired(picture.seen.job.spec, wanted)
+    if allowed == wanted or active.spec.parent is None:
+        return None
+    return roll_back(picture, f"spec.stages and spec.budget do not allow it; they would allow {allowed}")
+
+
+def directed(picture: Picture) -> Outcome | None:
+    """What users demand whatever is measured, the strongest first: a pin, the spec's bounds, a hold, mode Fixed."""
+    seen, active = picture.seen, picture.active
+    spec, current = seen.job.spec, active.spec.allocation.after
     if spec.scaling.pin is not None:
         pinned = next((one for one in seen.revisions if one.metadata.name == spec.scaling.pin), None)
         if pinned is None:
             return hold("Pinned", f"no change because the pinned revision {spec.scaling.pin} does not exist")
-        return _become(seen, current, pinned.spec.allocation.after, "Pinned", f"pinned to {spec.scaling.pin}")
-    if spec.scaling.mode == "Fixed":
-        return _become(seen, current, spec.initial_allocation, "Fixed", "mode Fixed")
+        return _become(picture, pinned.spec.allocation.after, "Pinned", f"pinned to {spec.scaling.pin}")
     within = repaired(spec, current)
     if within != current:
-        return _become(seen, current, within, "Bounds", "spec.stages or spec.budget no longer allow the allocation")
+        return _become(picture, within, "Bounds", "spec.stages or spec.budget no longer allow the allocation")
+    if held := user_hold(active, picture.now):
+        return hold("Held", f"no change because {held}")
+    tried = active.spec.origin is Origin.USER and is_open(active)
+    if spec.scaling.mode == "Fixed" and not tried:
+        return _become(picture, spec.initial_allocation, "Fixed", "mode Fixed")
     return None
 
 
-def _become(seen: Seen, current: Allocation, wanted: Allocation, kind: str, why: str) -> Outcome:
-    target = repaired(seen.job.spec, wanted)
+def _become(picture: Picture, wanted: Allocation, kind: str, why: str) -> Outcome:
+    active = picture.active
+    current, target = active.spec.allocation.after, repaired(picture.seen.job.spec, wanted)
     if target == current:
         return hold(kind, f"no change because {why} holds {current}")
     reason = f"{why}: {changes(current, target)}"
-    return Outcome(Decision(Action.MOVE, kind, reason), successor(seen, target, reason))
+    still_held = kind == "Bounds" and user_hold(active, picture.now) is not None
+    revision = successor(
+        picture.seen,
+        target,
+        reason,
+        origin=Origin.USER if still_held else Origin.OPERATOR,
+        expires_at=active.spec.expires_at if still_held else None,
+        inputs=picture.inputs,
+    )
+    return Outcome(Decision(Action.MOVE, kind, reason), revision)
 
 
 def roll_back(picture: Picture, evidence: str) -> Outcome:
@@ -95,9 +127,7 @@ def roll_back(picture: Picture, evidence: str) -> Outcome:
     move = failed.spec.allocation
     target = repaired(picture.seen.job.spec, move.before)
     reason = f"{failed.metadata.name} is taken back ({changes(move.after, target)}): {evidence}"
-    model, throughput = picture.estimated.model, picture.observed.throughput
-    inputs = inputs_of(model, throughput) if model and throughput else {}
-    revision = successor(picture.seen, target, reason, origin=Origin.ROLLBACK, inputs=inputs)
+    revision = successor(picture.seen, target, reason, origin=Origin.ROLLBACK, inputs=picture.inputs)
     return Outcome(Decision(Action.ROLLBACK, "RolledBack", reason), revision)
 
 
@@ -161,7 +191,7 @@ def _move(picture: Picture, case: Case) -> Outcome:
     if seen.job.spec.scaling.mode == "Observe":
         return Outcome(Decision(Action.RECOMMEND, "Observe", f"mode Observe, would do: {reason}"))
     predicted = Prediction(
-        gain_percent=round(min(candidate.gain, 1000.0) * 100), cost_seconds=round(min(case.cost_seconds, 1e6))
+        gain_percent=round(min(candidate.gain, 1000.0) * 100), cost_seconds=round(min(case.cost.seconds, 1e6))
     )
     inputs = inputs_of(case.model, case.throughput)
     revision = successor(seen, candidate.after, reason, inputs=inputs, predicted=predicted)

@@ -1,4 +1,9 @@
-"""Vetoing gates: each judges the whole plan and gives its reason in a sentence with figures. No gate edits a plan."""
+"""Vetoing gates: each judges the whole plan and gives its reason in a sentence with figures. No gate edits a plan.
+
+Their order is that of the reasons a reader should meet first: is there anything to gain (`dead_band`), do we trust
+ourselves at present (`losing_streak`), was just this tried (`barred`), is it sure enough (`uncertain`), and is it worth
+its price (`payback`). What a stage may become at all was decided before, for the allocator (`bounds`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,15 @@ from dataclasses import dataclass
 
 from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage
 from steelyard.balance.draws import draws
-from steelyard.balance.ledger import barred_until, failures_in_a_row, failures_of, transition_cost
+from steelyard.balance.lessons import (
+    TransitionCost,
+    barred_until,
+    failures_in_a_row,
+    failures_of,
+    last_good,
+    moved,
+    transition_cost,
+)
 from steelyard.balance.model import Model, Split
 from steelyard.balance.propose import Candidate
 from steelyard.balance.types import Instant
@@ -40,7 +53,7 @@ class Case:
     now: Instant
 
     @property
-    def cost_seconds(self) -> float:
+    def cost(self) -> TransitionCost:
         return transition_cost(self.revisions, self.candidate.before, self.candidate.after)
 
     @property
@@ -76,27 +89,29 @@ def dead_band(case: Case) -> Veto | None:
     )
 
 
-def barred(case: Case) -> Veto | None:
-    failed = failures_of(case.revisions, case.candidate.after)
-    left = _time_left(failed, case)
-    if left <= 0:
-        return None
-    return Veto(
-        "Barred",
-        f"no change because {failed[0].metadata.name} tried the same allocation and was rolled back; "
-        f"barred for {seconds(left)} more after {len(failed)} failure{'s' if len(failed) > 1 else ''}",
-    )
-
-
 def losing_streak(case: Case) -> Veto | None:
     failed = failures_in_a_row(case.revisions)
     left = _time_left(failed[: len(failed) - FAILURES_THAT_HOLD + 1], case)
     if len(failed) < FAILURES_THAT_HOLD or left <= 0:
         return None
+    good = last_good(case.revisions)
     return Veto(
         "LosingStreak",
-        f"no change because the last {len(failed)} moves were all rolled back; "
-        f"the last good allocation is held for {seconds(left)} more",
+        f"no change because the last {len(failed)} moves were all rolled back; the last good allocation"
+        f"{f' ({good.metadata.name})' if good else ''} is held for {seconds(left)} more",
+    )
+
+
+def barred(case: Case) -> Veto | None:
+    failed = failures_of(case.revisions, case.candidate.before, case.candidate.after)
+    left = _time_left(failed, case)
+    if left <= 0:
+        return None
+    stages = ", ".join(sorted(moved(failed[0].spec.allocation.before, failed[0].spec.allocation.after)))
+    return Veto(
+        "Barred",
+        f"no change because {failed[0].metadata.name} gave {stages} the same replicas and was rolled back; "
+        f"barred for {seconds(left)} more after {len(failed)} failure{'s' if len(failed) > 1 else ''}",
     )
 
 
@@ -122,17 +137,18 @@ def payback(case: Case) -> Veto | None:
     if case.step is not None and case.throughput > 0:
         left = max(case.spec.algorithm.steps - case.step, 0) * case.spec.algorithm.batch
         horizon = min(horizon, left / case.throughput)
-    earned = case.candidate.gain * horizon
-    if earned > case.cost_seconds:
+    earned, cost = case.candidate.gain * horizon, case.cost
+    if earned > cost.seconds + cost.error:
         return None
+    spread = f" (error {seconds(cost.error)})" if cost.error > 0 else ""
     return Veto(
         "Payback",
-        f"no change because the move costs {seconds(case.cost_seconds)} of throughput and would earn only "
+        f"no change because the move costs {seconds(cost.seconds)} of throughput{spread} and would earn only "
         f"{seconds(earned)} in the {seconds(horizon)} that count",
     )
 
 
-GATES: tuple[Callable[[Case], Veto | None], ...] = (dead_band, barred, losing_streak, uncertain, payback)
+GATES: tuple[Callable[[Case], Veto | None], ...] = (dead_band, losing_streak, barred, uncertain, payback)
 
 
 def _time_left(failed: Sequence[AllocationRevision], case: Case) -> float:

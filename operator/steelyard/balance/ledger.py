@@ -1,8 +1,9 @@
-"""Reading and writing the ledger: revisions, what they were decided from, and what they teach about later moves."""
+"""Reading and writing the ledger: revisions, and what they were decided from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from math import isfinite
 
 from steelyard.api import (
@@ -15,7 +16,6 @@ from steelyard.api import (
     Prediction,
     RevisionPhase,
     Stage,
-    Verdict,
     revision_name,
 )
 from steelyard.balance.estimate import Known
@@ -23,15 +23,8 @@ from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, T
 from steelyard.balance.types import Instant, Seen
 from steelyard.balance.words import decimal, instant, sentence
 
-STARTING_COST_SECONDS = {Stage.SAMPLER: 15.0, Stage.REWARD_SERVER: 5.0, Stage.TRAINER: 2.0, Stage.ENVIRONMENT: 2.0}
-"""Seconds of old throughput that adding or removing one replica costs, until the ledger knows better."""
-
-MOST_DOUBLINGS = 10
 LOADS_KEPT = 3
 """Older loads say little: sequences may have grown since."""
-
-
-Slot = tuple[Stage, str]
 
 
 def successor(
@@ -40,6 +33,7 @@ def successor(
     reason: str,
     *,
     origin: Origin = Origin.OPERATOR,
+    expires_at: datetime | None = None,
     inputs: Mapping[str, str] | None = None,
     predicted: Prediction | None = None,
 ) -> AllocationRevision:
@@ -53,6 +47,7 @@ def successor(
             number=number,
             parent=active.metadata.name if active else None,
             origin=origin,
+            expires_at=expires_at,
             allocation=Move(before=active.spec.allocation.after if active else Allocation(), after=after),
             reason=sentence(reason),
             inputs=dict(inputs or {}),
@@ -67,8 +62,36 @@ def is_open(revision: AllocationRevision) -> bool:
 
 
 def is_trial(revision: AllocationRevision) -> bool:
-    """A move the balance made on its own expectation, and therefore may take back."""
-    return revision.spec.origin is Origin.OPERATOR and revision.spec.predicted is not None
+    """A move that is taken back when it does harm: the balance's own, or what a user tried."""
+    own = revision.spec.origin is Origin.OPERATOR and revision.spec.predicted is not None
+    return own or (revision.spec.origin is Origin.USER and revision.spec.parent is not None)
+
+
+def completed(revisions: Sequence[AllocationRevision]) -> tuple[AllocationRevision, ...]:
+    """The ledger, oldest first, with what revisions written by hand leave out or cannot know.
+
+    That is what they really replaced, and what was measured before: their status keeps it (`inputs`), else the
+    throughput that the revision before them was judged by.
+    """
+    ledger: list[AllocationRevision] = []
+    for revision in sorted(revisions, key=lambda revision: revision.spec.number):
+        ledger.append(_completed(revision, ledger) if revision.spec.origin is Origin.USER else revision)
+    return tuple(ledger)
+
+
+def _completed(revision: AllocationRevision, earlier: Sequence[AllocationRevision]) -> AllocationRevision:
+    applied = (one for one in reversed(earlier) if one.status.applied_time is not None)
+    replaced = next(applied, earlier[-1] if earlier else None)
+    if replaced is None:
+        return revision.model_copy(update={"spec": revision.spec.model_copy(update={"parent": None})})
+    measured = replaced.status.measured
+    before = {"throughput": measured.throughput_after} if measured and measured.throughput_after else {}
+    update = {
+        "parent": replaced.metadata.name,
+        "allocation": Move(before=replaced.spec.allocation.after, after=revision.spec.allocation.after),
+        "inputs": revision.status.inputs or before,
+    }
+    return revision.model_copy(update={"spec": revision.spec.model_copy(update=update)})
 
 
 def made_at(revision: AllocationRevision) -> Instant | None:
@@ -82,67 +105,6 @@ def last_change(revisions: Sequence[AllocationRevision], stage: Stage) -> Alloca
         if revision.spec.parent is not None and dict(move.before[stage]) != dict(move.after[stage]):
             return revision
     return None
-
-
-def trials(revisions: Sequence[AllocationRevision]) -> Iterator[AllocationRevision]:
-    """The balance's own judged moves, newest first."""
-    for revision in sorted(revisions, key=lambda revision: -revision.spec.number):
-        if is_trial(revision) and revision.status.verdict is not None:
-            yield revision
-
-
-def failures_in_a_row(revisions: Sequence[AllocationRevision]) -> list[AllocationRevision]:
-    """The newest moves that were rolled back one after the other."""
-    failed = []
-    for revision in trials(revisions):
-        if revision.status.verdict is not Verdict.ROLLED_BACK:
-            break
-        failed.append(revision)
-    return failed
-
-
-def failures_of(revisions: Sequence[AllocationRevision], target: Allocation) -> list[AllocationRevision]:
-    """Every move to `target` that was rolled back, newest first."""
-    return [
-        revision
-        for revision in trials(revisions)
-        if revision.status.verdict is Verdict.ROLLED_BACK and revision.spec.allocation.after == target
-    ]
-
-
-def barred_until(failures: Sequence[AllocationRevision], horizon_seconds: float) -> Instant:
-    """What failed (newest first) is not tried again for the horizon, twice as long after each further failure."""
-    if not failures:
-        return 0.0
-    at = instant(failures[0].status.judged_time) or made_at(failures[0]) or 0.0
-    return at + horizon_seconds * 2.0 ** min(len(failures) - 1, MOST_DOUBLINGS)
-
-
-def barred_profiles(revisions: Sequence[AllocationRevision], horizon_seconds: float, now: Instant) -> set[Slot]:
-    """(stage, profile) that a move introduced and that was rolled back for it, as long as the bar lasts."""
-    failures: dict[Slot, list[AllocationRevision]] = {}
-    for revision in trials(revisions):
-        move = revision.spec.allocation
-        if revision.status.verdict is Verdict.ROLLED_BACK:
-            for (stage, profile), change in move.before.diff(move.after).items():
-                if change > 0 and profile not in move.before[stage]:
-                    failures.setdefault((stage, profile), []).append(revision)
-    return {slot for slot, failed in failures.items() if barred_until(failed, horizon_seconds) > now}
-
-
-def transition_cost(revisions: Sequence[AllocationRevision], before: Allocation, after: Allocation) -> float:
-    """Expected cost of a move in seconds of the old throughput: what moves of its kind cost, else a first guess."""
-    kind = {stage for stage, _ in before.diff(after)}
-    learned = [
-        float(cost)
-        for revision in trials(revisions)
-        if {stage for stage, _ in revision.spec.allocation.before.diff(revision.spec.allocation.after)} == kind
-        and (measured := revision.status.measured) is not None
-        and (cost := measured.transition_cost_seconds) is not None
-    ]
-    if learned:
-        return sum(learned) / len(learned)
-    return sum(STARTING_COST_SECONDS[stage] * abs(change) for (stage, _), change in before.diff(after).items())
 
 
 def inputs_of(model: Model, throughput: float) -> dict[str, str]:

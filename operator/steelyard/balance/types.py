@@ -44,6 +44,10 @@ class StageCounts:
     draining: int
     """Terminating. They still hold their GPUs and still finish work."""
     pods: tuple[PodView, ...] = ()
+    refused: str | None = None
+    """Why the API server lets its workload make no more pods, in its words: a quota, an admission policy."""
+    failed: tuple[str, ...] = ()
+    """Reasons of pods that ended although they should run: `UnexpectedAdmissionError`, `Evicted`."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,14 @@ class Seen:
         """The revision children are rendered from: the highest number that is not superseded.
 
         When all are, the operator died after closing the last one and before recording its successor: it is in force.
+        Of two with the same number, which only hands can write, the one that was applied already stays.
         """
         living = [revision for revision in self.revisions if revision.status.phase != "Superseded"]
-        return max(living or self.revisions, key=lambda revision: revision.spec.number, default=None)
+        return max(living or self.revisions, key=_precedence, default=None)
+
+
+def _precedence(revision: AllocationRevision) -> tuple[int, bool, str]:
+    return revision.spec.number, revision.status.applied_time is not None, revision.metadata.name
 
 
 @dataclass(frozen=True, slots=True)

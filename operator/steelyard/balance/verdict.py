@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import hypot, log, sqrt
+from math import hypot
 
 from steelyard.api import (
     AllocationRevision,
     AllocationRevisionStatus,
     Measured,
+    Origin,
     RevisionPhase,
     Stage,
     Verdict,
 )
-from steelyard.balance.estimate import estimate
-from steelyard.balance.ledger import is_trial, model_of, throughput_of
-from steelyard.balance.model import Model, Workload
+from steelyard.balance.bounds import user_hold
+from steelyard.balance.counterfactual import Counterfactual, counterfactual, throughput_error
+from steelyard.balance.ledger import is_trial, throughput_of
 from steelyard.balance.observe import Observed, longest_window, observe
+from steelyard.balance.readiness import lacking, patience_seconds
 from steelyard.balance.types import Instant, Rates, Seen
 from steelyard.balance.words import decimal, instant, moment, number, percent, seconds, sentence
 
-READY_SECONDS = 1800.0
-"""A move whose replicas are not all ready by then has failed: large models load for many minutes."""
-FAILING_SECONDS = 300.0
-"""Replicas that cannot start (image, scheduling, crash loop) get so long, plus the drain that may free their GPUs."""
 STALLED_STEPS = 10.0
 """No step end for so many times the expected interval is a stall."""
 LEAST_STALL_SECONDS = 300.0
 MORE_WINDOWS = 3
 """An unclear result is measured so many windows longer before it is final."""
+HARMFUL = "harmful"
 CLEARLY = 1.645
 """Standard errors below which a loss is clear."""
-LEAST_ERROR = 0.02
-DRIFT_ERROR = 0.2
-"""A correction for drift is trusted to a fifth of its own size."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +43,17 @@ class Judgement:
     roll_back: bool = False
 
 
-def judge(revision: AllocationRevision, seen: Seen, rates: Rates, now: Instant) -> Judgement:
-    """One step of the open revision: Pending, Applying, Settling, measuring, Judged."""
+def judge(
+    revision: AllocationRevision, seen: Seen, rates: Rates, now: Instant, inputs: Mapping[str, str] | None = None
+) -> Judgement:
+    """One step of the open revision: Pending, Applying, Settling, measuring, Judged.
+
+    `inputs` is what is measured now; a revision that a user wrote is judged against what it was when it was applied.
+    """
     status = revision.status
     if status.phase is RevisionPhase.PENDING:
-        update = {"phase": RevisionPhase.APPLYING, "applied_time": moment(now)}
+        written = dict(inputs or {}) if revision.spec.origin is Origin.USER else {}
+        update = {"phase": RevisionPhase.APPLYING, "applied_time": moment(now), "inputs": written}
         return Judgement(status.model_copy(update=update), "it is being applied")
     if status.phase is RevisionPhase.APPLYING:
         return _applying(revision, seen, now)
@@ -61,21 +62,31 @@ def judge(revision: AllocationRevision, seen: Seen, rates: Rates, now: Instant) 
     return _measuring(revision, seen, rates, now)
 
 
+def spared(revision: AllocationRevision, seen: Seen, now: Instant) -> str | None:
+    """Why this revision stays whatever it does, None when harm is taken back."""
+    scaling = seen.job.spec.scaling
+    if revision.spec.origin is Origin.ROLLBACK:
+        return "a rollback is never taken back"
+    if not is_trial(revision):
+        return "the job's spec asked for it"
+    if scaling.pin is not None:
+        return "spec.scaling.pin decides"
+    if scaling.mode != "Dynamic" and revision.spec.origin is Origin.OPERATOR:
+        return f"mode {scaling.mode} takes nothing back"
+    return user_hold(revision, now)
+
+
 def _applying(revision: AllocationRevision, seen: Seen, now: Instant) -> Judgement:
-    lacking = [
-        f"{stage} {_ready(seen, stage, profile)} of {n} ready{_problems(seen, stage, profile)}"
-        for stage, profile, n in _wanted(revision)
-        if _ready(seen, stage, profile) < n or _desired(seen, stage, profile) != n
-    ]
-    if not lacking:
+    found = lacking(revision, seen)
+    if not found:
         update = {"phase": RevisionPhase.SETTLING, "settling_time": moment(now)}
         return Judgement(revision.status.model_copy(update=update), "the pipeline is settling")
     waited = now - (instant(revision.status.applied_time) or now)
-    failing = any(_problems(seen, stage, profile) for stage, profile, _ in _wanted(revision))
-    deadline = min(READY_SECONDS, FAILING_SECONDS + _drain(revision, seen)) if failing else READY_SECONDS
-    waiting_for = "; ".join(lacking)
-    if waited > deadline and is_trial(revision):
+    waiting_for = "; ".join(one.words for one in found)
+    if waited > patience_seconds(found, revision, seen) and spared(revision, seen, now) is None:
         return _failed(revision, f"not ready {seconds(waited)} after it was applied: {waiting_for}", now)
+    if any(one.gated for one in found):
+        return Judgement(revision.status, f"a queue holds its pods back for {seconds(waited)}: {waiting_for}")
     return Judgement(revision.status, f"its replicas are starting for {seconds(waited)}: {waiting_for}")
 
 
@@ -91,7 +102,8 @@ def _settling(revision: AllocationRevision, seen: Seen, rates: Rates, now: Insta
     if measured and waited >= seen.job.spec.scaling.evaluation.settle_seconds and trained >= open_then:
         update = {"measuring_time": moment(now), "measured": _cost(revision, observed, applied, now)}
         return Judgement(revision.status.model_copy(update=update), "it is being measured")
-    if _stalled(revision, observed, now, since, trained + seen.job.spec.algorithm.batch) and is_trial(revision):
+    overdue = _stalled(revision, observed, now, since, trained + seen.job.spec.algorithm.batch)
+    if overdue and spared(revision, seen, now) is None:
         return _failed(revision, f"no step ended in the {seconds(waited)} since its replicas were ready", now)
     return Judgement(
         revision.status,
@@ -113,48 +125,89 @@ def _measuring(revision: AllocationRevision, seen: Seen, rates: Rates, now: Inst
     since = instant(revision.status.measuring_time) or now
     spec = seen.job.spec
     observed = observe(seen, rates, now, since, whole=True)  # as far back as samples are kept
+    if observed.missing:
+        return Judgement(revision.status, f"no verdict on missing data: {'; '.join(observed.missing)}")
     wanted = spec.scaling.evaluation.steps * (revision.status.windows + 1)
     after = observed.throughput
     full = now - since > rates.window_seconds >= longest_window(observed.window.scrape_seconds)
     if after is None or (observed.window.steps < wanted and not full):
-        if _stalled(revision, observed, now, since, 2 * spec.algorithm.batch) and is_trial(revision):
+        if _stalled(revision, observed, now, since, 2 * spec.algorithm.batch) and spared(revision, seen, now) is None:
             return _failed(revision, f"the trainer stalled: no step ended in the last {seconds(now - since)}", now)
         return Judgement(revision.status, f"{observed.window.steps} of {wanted} steps are measured")
-    return _conclude(revision, seen, observed, after, now, final=full or revision.status.windows >= MORE_WINDOWS)
+    last = full or revision.status.windows >= MORE_WINDOWS or not is_trial(revision)
+    return _conclude(revision, seen, observed, after, now, last=last)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is reached against what the allocation before would reach now."""
+
+    before: float
+    after: float
+    error: float
+    """Relative standard error of after/before."""
+    least: float
+    """after/before from which the move is worth keeping."""
+    floor: float
+    """after/before below which it did harm."""
+
+    @property
+    def helped(self) -> bool:
+        return self.after / self.before >= self.least
+
+    @property
+    def harmed(self) -> bool:
+        """Clearly: also if chance was against it."""
+        return self.after / self.before * (1 + CLEARLY * self.error) < self.floor
+
+
+def _compared(
+    revision: AllocationRevision, seen: Seen, observed: Observed, old: Counterfactual, after: float
+) -> Comparison:
+    scaling, prices = seen.job.spec.scaling, seen.job.spec.gpu_prices
+    move = revision.spec.allocation
+    error = hypot(throughput_error(observed), old.error)
+    if move.after.gpus(prices) < move.before.gpus(prices):
+        least = 1 - scaling.tolerance_percent / 100
+        return Comparison(old.throughput, after, error, least, floor=least)
+    return Comparison(old.throughput, after, error, 1 + scaling.min_gain_percent / 200, floor=1.0)
 
 
 def _conclude(
-    revision: AllocationRevision, seen: Seen, observed: Observed, after: float, now: Instant, *, final: bool
+    revision: AllocationRevision, seen: Seen, observed: Observed, after: float, now: Instant, *, last: bool
 ) -> Judgement:
-    old = _counterfactual(revision, seen, observed)
+    old = counterfactual(revision, seen.job.spec, observed)
+    steps = observed.window.steps
     if old is None:
-        evidence = f"{number(after)} trajectories/s over {observed.window.steps} steps; nothing to compare with"
+        evidence = f"{number(after)} trajectories/s over {steps} steps; nothing to compare with"
         return _judged(revision, None, evidence, None, after, now)
-    before = old.throughput
-    ratio, error = after / before, hypot(_error(observed), old.error)
-    scaling = seen.job.spec.scaling
-    prices = seen.job.spec.gpu_prices
-    move = revision.spec.allocation
-    saves = move.after.gpus(prices) < move.before.gpus(prices)
-    least = 1 - scaling.tolerance_percent / 100 if saves else 1 + scaling.min_gain_percent / 200
-    floor = least if saves else 1.0
+    found = _compared(revision, seen, observed, old, after)
     evidence = (
-        f"{number(after)} trajectories/s over {observed.window.steps} steps, {percent(after / before)} of the "
-        f"{number(before)} that the allocation before would reach now (error {percent(error)})"
+        f"{number(after)} trajectories/s over {steps} steps, {percent(after / found.before)} of the "
+        f"{number(found.before)} that the allocation before would reach now (error {percent(found.error)})"
     )
-    if ratio >= least:
-        return _judged(revision, Verdict.KEPT, evidence, before, after, now)
-    if ratio * (1 + CLEARLY * error) < floor and _may_roll_back(revision, seen):
-        status = _judged(revision, Verdict.ROLLED_BACK, evidence, before, after, now)
+    if found.helped:
+        return _judged(revision, Verdict.KEPT, evidence, found.before, after, now)
+    if found.harmed:
+        return _harmful(revision, seen, evidence, found, now)
+    if last:
+        return _judged(revision, Verdict.INCONCLUSIVE, evidence, found.before, after, now)
+    update = {"windows": revision.status.windows + 1, "evidence": sentence(evidence)}
+    return Judgement(revision.status.model_copy(update=update), f"not conclusive yet: {evidence}")
+
+
+def _harmful(revision: AllocationRevision, seen: Seen, evidence: str, found: Comparison, now: Instant) -> Judgement:
+    """Taken back; or told, where it must stay. A user's hold stays open, so that it is decided when it ends."""
+    why = spared(revision, seen, now)
+    if why is None:
+        status = _judged(revision, Verdict.ROLLED_BACK, evidence, found.before, found.after, now)
         return replace(status, roll_back=True)
-    if not final:
-        update = {"windows": revision.status.windows + 1, "evidence": sentence(evidence)}
-        return Judgement(revision.status.model_copy(update=update), f"not conclusive yet: {evidence}")
-    return _judged(revision, Verdict.INCONCLUSIVE, evidence, before, after, now)
-
-
-def _may_roll_back(revision: AllocationRevision, seen: Seen) -> bool:
-    return is_trial(revision) and seen.job.spec.scaling.mode == "Dynamic"
+    told = f"{HARMFUL}: {evidence}; it stays because {why}"
+    if user_hold(revision, now) is None:
+        return _judged(revision, Verdict.INCONCLUSIVE, told, found.before, found.after, now)
+    said = revision.status.evidence or ""
+    update = {} if said.startswith(HARMFUL) else {"evidence": sentence(f"{HARMFUL}: {evidence}")}  # written once
+    return Judgement(revision.status.model_copy(update=update), f"{HARMFUL} so far: {evidence}")
 
 
 def _judged(
@@ -191,60 +244,6 @@ def _failed(revision: AllocationRevision, evidence: str, now: Instant) -> Judgem
     return Judgement(revision.status.model_copy(update=update), evidence, roll_back=True)
 
 
-@dataclass(frozen=True)
-class Counterfactual:
-    """Throughput that the old allocation would reach now, and its relative standard error."""
-
-    throughput: float
-    error: float = 0.0
-
-
-def _counterfactual(revision: AllocationRevision, seen: Seen, observed: Observed) -> Counterfactual | None:
-    """The old allocation under its capacities from before and under what trajectories ask from now.
-
-    Drift is then not mistaken for harm, and harm done by the move is not hidden in the capacities. The further the
-    workload drifted, the more it rests on the model, and the less sure it is: all the less where the model did not
-    explain the throughput before the move either.
-    """
-    then = model_of(revision.spec.inputs)
-    measured = throughput_of(revision.spec.inputs)
-    if then is None or measured <= 0:
-        return None
-    old = revision.spec.allocation.before
-    promised = then.promise(old).throughput
-    now_model = estimate(observed, seen.job.spec).model
-    if now_model is None or promised <= 0:
-        return Counterfactual(measured)
-    drifted = replace(then, workload=_drifted(then, now_model.workload)).promise(old).throughput
-    if drifted <= 0:
-        return Counterfactual(measured)
-    drift, misfit = abs(log(drifted / promised)), abs(log(measured / promised))
-    return Counterfactual(measured * drifted / promised, hypot(DRIFT_ERROR * drift, misfit * min(drift, 1.0)))
-
-
-def _drifted(then: Model, now: Workload) -> Workload:
-    """Visits, lengths and tool times of now; waits for samplers are the allocation's doing: per token they stay."""
-    longer = now.tokens / then.workload.tokens if then.workload.tokens > 0 else 1.0
-    return replace(
-        then.workload,
-        tokens=now.tokens,
-        outside_seconds=now.outside_seconds,
-        waiting_seconds=then.workload.waiting_seconds * longer,
-        visits=now.visits,
-    )
-
-
-def _error(observed: Observed) -> float:
-    """Relative standard error of the measured throughput, from the spread of the step intervals."""
-    ends = observed.window.step_ends
-    gaps = [(later[0] - earlier[0]) / later[1] for earlier, later in pairwise(ends) if later[1] > 0]
-    mean = sum(gaps) / len(gaps) if gaps else 0.0
-    if len(gaps) < 2 or mean <= 0:
-        return LEAST_ERROR
-    variance = sum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1)
-    return max(sqrt(variance / len(gaps)) / mean, LEAST_ERROR)
-
-
 def _open_at(observed: Observed, since: Instant) -> float:
     """Trajectories in the environment and in the buffers behind it at that instant, as far as that is known."""
     environment = observed.stages[Stage.ENVIRONMENT].pods
@@ -261,31 +260,3 @@ def _stalled(revision: AllocationRevision, observed: Observed, now: Instant, sin
     last = max([since, *(at for at, _ in observed.window.step_ends)])
     usual = STALLED_STEPS * expected / throughput if throughput > 0 else 0.0
     return now - last > max(LEAST_STALL_SECONDS, usual)
-
-
-def _wanted(revision: AllocationRevision) -> list[tuple[Stage, str, int]]:
-    """What must be there: all of it for a first revision, the stages that changed for a move."""
-    move = revision.spec.allocation
-    changed = {stage for stage, _ in move.before.diff(move.after)}
-    return [entry for entry in move.after.entries() if entry[0] in changed]
-
-
-def _desired(seen: Seen, stage: Stage, profile: str) -> int:
-    counts = seen.stages.get(stage, {}).get(profile)
-    return counts.desired if counts else 0
-
-
-def _ready(seen: Seen, stage: Stage, profile: str) -> int:
-    counts = seen.stages.get(stage, {}).get(profile)
-    return counts.ready if counts else 0
-
-
-def _problems(seen: Seen, stage: Stage, profile: str) -> str:
-    counts = seen.stages.get(stage, {}).get(profile)
-    named = sorted({pod.problem for pod in counts.pods if pod.problem and not pod.ready}) if counts else []
-    return f" ({', '.join(named)})" if named else ""
-
-
-def _drain(revision: AllocationRevision, seen: Seen) -> float:
-    move: Mapping[tuple[Stage, str], int] = revision.spec.allocation.before.diff(revision.spec.allocation.after)
-    return float(max((seen.job.spec.stage(stage).drain_seconds for (stage, _), n in move.items() if n < 0), default=0))

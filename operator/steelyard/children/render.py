@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.api import AgenticRLJob, Allocation, Stage
+from steelyard.balance.types import Instant
 from steelyard.children import children, remains
 from steelyard.children.common import ANNOTATION_DIGEST, Images, Manifest, Slot, config_name, digest
 from steelyard.children.lifecycle import Goal, running, stopping
@@ -29,7 +30,7 @@ class Ending:
 
 
 def render(
-    view: View, job: AgenticRLJob, allocation: Allocation, images: Images, ended: Ending | None
+    view: View, job: AgenticRLJob, allocation: Allocation, images: Images, ended: Ending | None, instant: Instant
 ) -> tuple[Manifest, ...]:
     """What the job shall consist of at this moment; nothing here depends on what was rendered before."""
     if ended:
@@ -37,6 +38,9 @@ def render(
     now, held = workloads(view, job), view.held(job)
     goal = _goal(view, job, allocation, now)
     target = {slot: now[slot].desired if slot[0] in held else goal.replicas.get(slot, 0) for slot in now}
+    for slot in now:
+        if view.keeps_failing(slot, instant):
+            target[slot] = min(target[slot], now[slot].alive)
     all_prices = job.spec.gpu_prices
     prices = {(stage, profile): all_prices[stage][profile] for stage, profile in now}
     replicas = rollout(target, now, prices, job.spec.budget.gpus, gpus_held(view.pods))

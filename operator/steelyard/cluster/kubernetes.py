@@ -23,7 +23,7 @@ from steelyard.cluster.kinds import Kind
 from steelyard.cluster.ledger import prunable
 from steelyard.cluster.records import Child, JobKey, Pod
 from steelyard.cluster.store import Store
-from steelyard.cluster.view import View
+from steelyard.cluster.view import View, litter
 
 log = logging.getLogger(__name__)
 
@@ -105,9 +105,12 @@ class KubernetesCluster:
         return AllocationRevision.from_cluster(answer)
 
     async def annotate(self, job: AgenticRLJob, updates: Mapping[str, AllocationRevisionStatus]) -> None:
+        namespace = job.metadata.namespace
         for name, status in updates.items():
-            metadata = {"name": name, "namespace": job.metadata.namespace}
-            await self._put_status(kinds.REVISION, metadata, status.to_dict())
+            if self.store.is_unowned((namespace, job.metadata.name), name):
+                body = {"metadata": {"ownerReferences": [owner_reference(job)]}}  # else it would outlive its job
+                await self._client.patch(kinds.REVISION.path(namespace, name), body, Patch.MERGE)
+            await self._put_status(kinds.REVISION, {"name": name, "namespace": namespace}, status.to_dict())
 
     async def apply(self, view: View, wanted: Sequence[Manifest], costs: Mapping[str, int]) -> list[Change]:
         owner, namespace = view.job.metadata.uid, view.job.key[0]
@@ -203,13 +206,16 @@ class KubernetesCluster:
         return change.child is None or _edition(answer) != change.child.edition
 
     async def _sweep(self, view: View) -> None:
-        """A trainer that outlived its Job would train beside its successor; pods of Deployments are adopted instead."""
-        for pod in view.pods:
-            if pod.stray and pod.stage == Stage.TRAINER.value and not (pod.terminating or pod.ended):
-                try:
-                    await self._client.delete(kinds.POD.path(view.job.key[0], pod.name), uid=pod.uid)
-                except (NotFound, Conflict):
-                    continue
+        """A trainer that outlived its Job would train beside its successor; pods of Deployments are adopted instead.
+
+        Of those that failed a few stay to be looked at.
+        """
+        strays = [pod for pod in view.pods if pod.stray and pod.stage == Stage.TRAINER.value and not pod.ended]
+        for pod in [*(pod for pod in strays if not pod.terminating), *litter(view)]:
+            try:
+                await self._client.delete(kinds.POD.path(view.job.key[0], pod.name), uid=pod.uid)
+            except (NotFound, Conflict):
+                continue
 
     async def _delete(self, path: str, child: Child) -> None:
         try:

@@ -79,6 +79,8 @@ class Child:
     ready: int = 0
     outcome: str | None = None
     """`Complete` or `Failed`, of a Job that ended."""
+    refused: str | None = None
+    """Why its controller may make no more pods: a quota, an admission policy, in the API server's words."""
     message: str = ""
     images: str | None = None
     """The images this job was started with, as its ConfigMap keeps them."""
@@ -168,6 +170,7 @@ def child(kind: str, obj: Mapping[str, Any]) -> Child:
         updated=int(status.get("active" if kind == "Job" else "updatedReplicas") or 0),
         ready=int(status.get("ready" if kind == "Job" else "readyReplicas") or 0),
         outcome=ended.get("type"),
+        refused=_line(failure["message"]) if (failure := _condition(status, "ReplicaFailure")) else None,
         message=ended.get("message", ""),
         images=annotations.get(ANNOTATION_IMAGES),
     )

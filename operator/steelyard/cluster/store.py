@@ -72,6 +72,11 @@ class Store:
             monitored=monitored,
         )
 
+    def is_unowned(self, key: JobKey, revision: str) -> bool:
+        """Whether nobody owns this entry of the job's ledger yet: it was written by hand."""
+        mine = self._belongings.get(key) or _Belongings()
+        return revision in mine.revisions and mine.revisions[revision].owner is None
+
     def put(self, kind: Kind, obj: Object) -> None:
         """Take what is newer than what we have. Objects that were deleted do not come back."""
         metadata = obj["metadata"]

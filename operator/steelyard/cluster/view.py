@@ -15,6 +15,11 @@ from steelyard.cluster.records import Child, Job, Pod
 
 STAGES = {stage.value: stage for stage in Stage}
 
+FAILED_KEPT = 3
+"""Pods of a Deployment that failed and stay to be looked at; a ReplicaSet would pile up thousands."""
+FAILED_REST_SECONDS = 300.0
+"""So long no more are asked for where so many failed: a ReplicaSet replaces failed pods at once and without end."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -44,6 +49,18 @@ class View:
     def pods_of(self, slot: Slot) -> tuple[Pod, ...]:
         stage, profile = slot
         return tuple(pod for pod in self.pods if pod.stage == stage.value and pod.profile == profile and not pod.ended)
+
+    def failed(self, slot: Slot) -> tuple[Pod, ...]:
+        """Pods that ended although a Deployment wants them to run, newest first; a Job looks after its own."""
+        stage, profile = slot
+        mine = [pod for pod in self.pods if pod.stage == stage.value and pod.profile == profile and pod.ended]
+        found = [] if workload_kind(stage) == "Job" else [pod for pod in mine if not pod.terminating]
+        return tuple(sorted(found, key=lambda pod: (-pod.created, pod.name)))
+
+    def keeps_failing(self, slot: Slot, now: float) -> bool:
+        """Whether so many pods failed that asking for more would only make more of them, for a while."""
+        failed = self.failed(slot)
+        return len(failed) >= FAILED_KEPT and now - failed[0].created < FAILED_REST_SECONDS
 
     def workload(self, slot: Slot) -> Child | None:
         stage, profile = slot
@@ -86,8 +103,16 @@ def seen(view: View, resource: AgenticRLJob) -> Seen:
             pending=sum(not pod.ready and not pod.terminating for pod in pods),
             draining=sum(pod.terminating for pod in pods),
             pods=pods,
+            refused=workload.refused if workload else None,
+            failed=_reasons(view.failed((stage, profile))),
         )
     return Seen(resource, view.revisions, stages, view.held(resource))
+
+
+def litter(view: View) -> list[Pod]:
+    """Failed pods beyond those that are kept to be looked at."""
+    places = {(STAGES[pod.stage], pod.profile) for pod in view.pods if pod.ended and pod.stage in STAGES}
+    return [pod for place in sorted(places) for pod in view.failed(place)[FAILED_KEPT:]]
 
 
 def workloads(view: View, resource: AgenticRLJob) -> dict[Slot, Workload]:
@@ -115,6 +140,10 @@ def gpus_held(pods: Iterable[Pod]) -> Fraction:
 def stage_pods(view: View) -> tuple[Pod, ...]:
     """Pods of the four stages, without the bus."""
     return tuple(pod for pod in view.pods if pod.stage != BUS and not pod.ended)
+
+
+def _reasons(failed: tuple[Pod, ...]) -> tuple[str, ...]:
+    return tuple(sorted({pod.problem.reason if pod.problem else "Failed" for pod in failed}))
 
 
 def _pod_view(pod: Pod) -> PodView:

@@ -6,6 +6,7 @@ A move of ours sets neither Progressing nor Reconciling: tools that wait for a j
 from __future__ import annotations
 
 from steelyard.api import Condition, JobStatus
+from steelyard.balance.readiness import GATED
 from steelyard.balance.types import Fact, Instant
 from steelyard.status.figures import moment
 from steelyard.status.tick import Tick, lacking, troubles, unschedulable
@@ -25,6 +26,7 @@ def conditions(tick: Tick) -> tuple[Condition, ...]:
             "MetricsAvailable": lambda tick: tick.plan.metrics,
             "Balanced": lambda tick: tick.plan.balanced,
             "Scheduled": _scheduled,
+            "QuotaReserved": _quota_reserved,
             "Conflict": _conflict,
             "Degraded": _degraded,
             "Complete": _complete,
@@ -94,6 +96,18 @@ def _scheduled(tick: Tick) -> Fact:
         assert first.problem is not None
         return Fact(False, first.problem.reason, f"{len(waiting)} pods wait, {first.name}: {first.problem.message}")
     return Fact(True, "Scheduled", "no pod waits for a node")
+
+
+def _quota_reserved(tick: Tick) -> Fact:
+    """A quota that refuses pods, or a queue that holds them back: somebody must grant, waiting alone will not do."""
+    for child in tick.view.children.values():
+        if child.refused:
+            return Fact(False, "Refused", f"{child.kind} {child.name} may make no more pods: {child.refused}")
+    if tick.refused and "quota" in tick.refused:
+        return Fact(False, "Refused", tick.refused)
+    if gated := [pod.name for pod in unschedulable(tick) if pod.problem and pod.problem.reason == GATED]:
+        return Fact(False, GATED, f"a queue holds back {len(gated)} pods: {', '.join(sorted(gated)[:3])}")
+    return Fact(True, "NotRefused", "no quota and no queue keeps pods back")
 
 
 def _conflict(tick: Tick) -> Fact:

@@ -10,7 +10,7 @@ from steelyard.balance.types import Plan
 from steelyard.cluster.changes import Change
 
 BAD = frozenset({"Conflict", "Degraded", "Failed", "Stalled"})
-GOOD = frozenset({"Ready", "Scheduled"})
+GOOD = frozenset({"Ready", "Scheduled", "QuotaReserved"})
 QUIET = frozenset({"MetricsAvailable", "Balanced", "Progressing", "Reconciling"})
 """They come and go with the work; status and metrics show them."""
 

@@ -10,7 +10,7 @@ from steelyard.children.common import Slot
 from steelyard.children.render import Ending
 from steelyard.children.trainer import STOPPED
 from steelyard.cluster.records import Child, Pod, Problem
-from steelyard.cluster.view import View, slots
+from steelyard.cluster.view import STAGES, View, slots
 
 PATIENCE_SECONDS = 60.0
 """How long a job that was ready may lack replicas before it counts as degraded: an API server's or a node's hiccup."""
@@ -114,7 +114,13 @@ def _problem(tick: Tick, pod: Pod) -> Problem | None:
 
 
 def _why_it_ended(tick: Tick, pod: Pod) -> Problem | None:
-    """Why the newest trainer died, as long as no other works; a Job waits minutes before it starts the next."""
+    """Why the newest trainer died, as long as no other works; why pods of a Deployment fail again and again.
+
+    A Job waits minutes before it starts the next.
+    """
+    stage = STAGES.get(pod.stage)
+    if stage is not None and stage is not Stage.TRAINER:
+        return pod.problem if tick.view.keeps_failing((stage, pod.profile), tick.now) else None
     trainers = [other for other in tick.view.pods if other.stage == Stage.TRAINER.value]
     newest = max((other for other in trainers if other.ended), key=lambda other: other.created, default=None)
     if pod is not newest or any(other.ready for other in trainers):

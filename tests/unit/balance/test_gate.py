@@ -134,8 +134,8 @@ def test_a_bar_ends() -> None:
 def test_transition_cost_is_learned_from_moves_of_the_same_kind() -> None:
     taught = a_trial(2, "Kept", NOW - 9000, measured={"transitionCostSeconds": "70"})
     other = a_trial(3, "Kept", NOW - 9000, before=START, after=WIDE, measured={"transitionCostSeconds": "1"})
-    assert a_case().cost_seconds == 15 + 5 + 0
-    assert a_case(revisions=[taught, other]).cost_seconds == 70
+    assert a_case().cost.seconds == 15 + 5 + 0
+    assert a_case(revisions=[taught, other]).cost.seconds == pytest.approx(70)
 
 
 def test_efficiency_judges_by_gpus_saved() -> None:
