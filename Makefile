@@ -10,7 +10,7 @@ LEARNING_RATE ?=
 # One thread a process: torch and BLAS otherwise fight over the machine's cores, and sums change with the thread count.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench
+.PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench bench-planner
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -59,5 +59,8 @@ demo: install ## the main job on the embedded cluster, live in this terminal (LE
 demo-down: install ## remove the demo's cluster: no process, mount, interface or iptables rule stays
 	@$(PY) -m e2e.cluster down --name demo
 
-bench: install ## every benchmark; each writes its last result to benchmarks/results
+bench: install bench-planner ## every benchmark; each writes its last result to benchmarks/results
 	@for b in benchmarks/*.py; do echo "== $$b"; $(PY) $$b || exit 1; done
+
+bench-planner: install ## the cold-start planner beside Libra's, time and judged plans (LIBRA=its source runs it here too)
+	@$(PY) -m benchmarks.planner

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import typer
 
+from steelyard.cli.plan import plan
+
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def root() -> None:
     """Keeps agentic-RL post-training pipelines in balance."""
+
+
+app.command()(plan)
 
 
 def main() -> None:
