@@ -20,8 +20,8 @@ from steelyard.cluster.changes import Action, Change, changes
 from steelyard.cluster.records import JobKey
 from steelyard.cluster.store import Store
 from steelyard.cluster.view import View, litter
+from tests.fake_objects import Object, applied, gpus_of, merged, owners, pod_of, runs, workload_status
 
-Object = dict[str, Any]
 KINDS = {kind.name: kind for kind in (*kinds.CHILDREN, kinds.JOB, kinds.REVISION, kinds.POD, kinds.AUTOSCALER)}
 START = 1_800_000_000.0
 
@@ -132,8 +132,8 @@ class FakeCluster:
         obj = deepcopy(self.objects[kind, "default", name])
         fields = [entry for entry in obj["metadata"].get("managedFields", []) if entry["manager"] != by]
         old, new = obj.get("spec", {}), change.get("spec", {})
-        spec = _merge(old, new) if merge else {**old, **deepcopy(new)}
-        body = _merge({**obj, "spec": spec}, {key: value for key, value in change.items() if key != "spec"})
+        spec = merged(old, new) if merge else {**old, **deepcopy(new)}
+        body = merged({**obj, "spec": spec}, {key: value for key, value in change.items() if key != "spec"})
         body["metadata"]["managedFields"] = [*fields, {"manager": by, "time": self._stamp()}]
         self._put(body)
 
@@ -145,7 +145,7 @@ class FakeCluster:
             return
         self._remove(obj)
         uid = obj["metadata"]["uid"]
-        for owned in [o for o in self.objects.values() if uid in _owners(o)]:
+        for owned in [o for o in self.objects.values() if uid in owners(o)]:
             if (owned["kind"], "default", owned["metadata"]["name"]) in self.objects:
                 self.delete(owned["kind"], owned["metadata"]["name"])
 
@@ -209,7 +209,7 @@ class FakeCluster:
             assert before is not None
             body = {**deepcopy(before), "spec": {**before["spec"], "replicas": change.manifest["spec"]["replicas"]}}
         else:
-            body = _applied(before, change.manifest)
+            body = applied(before, change.manifest)
         fields = [entry for entry in body["metadata"].get("managedFields", []) if entry["manager"] != FIELD_MANAGER]
         ours: Object = {"f:replicas": {}} if "replicas" in change.manifest.get("spec", {}) else {}
         entry = {"manager": FIELD_MANAGER, "time": self._stamp(), "fieldsV1": {"f:spec": ours}}
@@ -252,7 +252,7 @@ class FakeCluster:
         kind, name = obj["kind"], obj["metadata"]["name"]
         ended = kind == "Job" and (obj.get("status") or {}).get("conditions")
         wanted = 0 if ended else 1 if kind == "Job" else obj["spec"].get("replicas", 1)
-        mine = [pod for pod in self.pods() if obj["metadata"]["uid"] in _owners(pod)]
+        mine = [pod for pod in self.pods() if obj["metadata"]["uid"] in owners(pod)]
         alive = [p for p in mine if "deletionTimestamp" not in p["metadata"] and p["status"]["phase"] == "Running"]
         for pod in alive[max(wanted, 0) :]:
             self._end_pod(pod)
@@ -260,38 +260,16 @@ class FakeCluster:
             self._start_pod(obj)
         if ended:
             return
-        alive = [pod for pod in self.pods() if obj["metadata"]["uid"] in _owners(pod) and _runs(pod)]
-        ready = sum(_is_ready(pod) for pod in alive)
-        status = {
-            "observedGeneration": self.objects[kind, "default", name]["metadata"]["generation"],
-            "replicas": len(alive),
-            "updatedReplicas": len(alive),
-            "readyReplicas": ready,
-            "active": len(alive),
-            "ready": ready,
-        }
+        alive = [pod for pod in self.pods() if obj["metadata"]["uid"] in owners(pod) and runs(pod)]
+        status = workload_status(self.objects[kind, "default", name], alive)
         if obj.get("status") != status:
             self._put({**deepcopy(self.objects[kind, "default", name]), "status": status})
 
     def _start_pod(self, workload: Object) -> None:
-        template = workload["spec"]["template"]
-        metadata = {
-            **deepcopy(template["metadata"]),
-            "name": f"{workload['metadata']['name']}-{next(self._numbers)}",
-            "namespace": workload["metadata"]["namespace"],
-            "ownerReferences": [{"uid": workload["metadata"]["uid"], "controller": True}],
-        }
-        conditions = [{"type": "Ready", "status": "True"}] if self.starts else []
-        status = {
-            "phase": "Running",
-            "conditions": conditions,
-            "containerStatuses": [{"name": "worker", "state": {"running": {}}}],
-        }
-        spec = {**deepcopy(template["spec"]), "nodeName": "node-1"}
-        self._put({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+        self._put(pod_of(workload, number=next(self._numbers), ready=self.starts))
 
     def _end_pod(self, pod: Object) -> None:
-        if self.drains and _runs(pod):
+        if self.drains and runs(pod):
             body = deepcopy(pod)
             body["metadata"]["deletionTimestamp"] = self._stamp()
             self._put(body)
@@ -300,40 +278,7 @@ class FakeCluster:
 
     def _log_gpus(self) -> None:
         held = [p for p in self.pods() if p["status"]["phase"] == "Running"]
-        texts = [p["metadata"].get("annotations", {}).get("steelyard.dev/gpus", "0") for p in held]
-        self.gpus.append(sum(float(t[:-1]) / 1000 if t.endswith("m") else float(t) for t in texts))
+        self.gpus.append(sum(gpus_of(pod) for pod in held))
 
     def _stamp(self) -> str:
         return datetime.fromtimestamp(self.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _applied(before: Object | None, manifest: Manifest) -> Object:
-    """Server-side apply as far as it matters here: who leaves out replicas that it owned gets one, else they stay."""
-    body = deepcopy(manifest)
-    if before is None:
-        return body
-    body["status"] = before.get("status", {})
-    fields = before["metadata"].get("managedFields", [])
-    body["metadata"]["managedFields"] = fields
-    if "replicas" in before.get("spec", {}) and "replicas" not in body["spec"]:
-        ours = any(e["manager"] == FIELD_MANAGER and "f:replicas" in e["fieldsV1"]["f:spec"] for e in fields)
-        body["spec"]["replicas"] = 1 if ours else before["spec"]["replicas"]
-    return body
-
-
-def _owners(obj: Object) -> set[str]:
-    return {ref["uid"] for ref in obj["metadata"].get("ownerReferences", [])}
-
-
-def _runs(pod: Object) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] == "Running"
-
-
-def _is_ready(pod: Object) -> bool:
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
-
-
-def _merge(base: Any, over: Any) -> Any:
-    if isinstance(base, Mapping) and isinstance(over, Mapping):
-        return {**base, **{key: _merge(base.get(key), value) for key, value in over.items()}}
-    return deepcopy(over)

@@ -2,63 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
-from steelyard.api import Stage
-from steelyard.children.common import Images
-from steelyard.controller import Dependencies, Job
-from steelyard.telemetry import Telemetry
-from tests.builders import job_manifest
-from tests.fakes import FakeCluster, NoMetrics
-
-IMAGES = Images({**{stage.value: f"example/{stage.value}:1" for stage in Stage}, "nats": "example/nats:1"})
-KEY = "default", "calculator"
-FIXED = {"scaling": {"mode": "Fixed", "fixed": {"sampler": {"whole": 2}, "environment": {"default": 1}}}}
-
-
-class Operated:
-    """One job, its cluster and an operator that can be killed and started again."""
-
-    def __init__(self, changes: Mapping[str, Any] | None = None, *, images: Images = IMAGES) -> None:
-        self.cluster = FakeCluster()
-        self.cluster.create(job_manifest(changes))
-        self.images = images
-        self.restart()
-
-    def restart(self) -> None:
-        """An operator without memory."""
-        self.cluster.dies_after = None
-        self.cluster._acknowledged.clear()
-        deps = Dependencies(self.cluster, NoMetrics(), self.images, Telemetry(), lambda: self.cluster.now)
-        self.job = Job(KEY, deps)
-
-    async def tick(self, seconds: float = 1.0) -> float | None:
-        self.cluster.now += seconds
-        return await self.job.tick(self.cluster.now)
-
-    async def run(self, ticks: int = 12, seconds: float = 1.0) -> None:
-        """Ticks with a settled cluster between them."""
-        for _ in range(ticks):
-            await self.tick(seconds)
-            self.cluster.settle()
-        await self.tick(seconds)
-
-    def change_spec(self, change: Mapping[str, Any]) -> None:
-        """Replace top-level fields of the spec."""
-        self.cluster.edit("AgenticRLJob", "calculator", {"spec": dict(change)}, by="user", merge=False)
-
-    def condition(self, kind: str) -> tuple[str, str, str]:
-        """Status, reason and message."""
-        found = next(c for c in self.status["conditions"] if c["type"] == kind)
-        return found["status"], found["reason"], found.get("message", "")
-
-    @property
-    def status(self) -> dict[str, Any]:
-        status: dict[str, Any] = self.cluster.get("AgenticRLJob", "calculator").get("status", {})
-        return status
+from tests.unit.operator.operating import FIXED, Operated
 
 
 @pytest.fixture

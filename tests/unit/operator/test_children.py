@@ -11,9 +11,8 @@ import pytest
 from steelyard.api import AgenticRLJob, Stage
 from steelyard.children import children
 from steelyard.children.common import ANNOTATION_DIGEST, Images, Manifest, Slot
-from steelyard.children.template import merged
 from tests.builders import START, a_job
-from tests.unit.operator.conftest import IMAGES
+from tests.unit.operator.operating import IMAGES
 
 REPLICAS: dict[Slot, int | None] = {
     (stage, profile): START[stage].get(profile, 0)
@@ -248,59 +247,3 @@ def test_what_a_change_of_the_spec_writes_again(case: str) -> None:
     before, after = digests(rendered()), digests(rendered(a_job(change)))
 
     assert {name for name in after if before.get(name) != after[name]} == want
-
-
-TEMPLATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "objects are merged": ({"spec": {"nodeSelector": {"pool": "gpu"}}}, {"nodeSelector": {"pool": "gpu"}}),
-    "a volume is added": (
-        {"spec": {"volumes": [{"name": "extra"}]}},
-        {"volumes": [{"name": "tmp"}, {"name": "extra"}]},
-    ),
-    "the worker gets another variable": (
-        {"spec": {"containers": [{"name": "worker", "env": [{"name": "MINE", "value": "1"}]}]}},
-        {
-            "containers": [
-                {
-                    "name": "worker",
-                    "image": "ours",
-                    "env": [{"name": "OURS"}, {"name": "MINE", "value": "1"}],
-                    "args": ["a"],
-                }
-            ]
-        },
-    ),
-    "a list without identities is replaced": (
-        {"spec": {"containers": [{"name": "worker", "args": ["b"]}]}},
-        {"containers": [{"name": "worker", "image": "ours", "env": [{"name": "OURS"}], "args": ["b"]}]},
-    ),
-    "a container beside ours": (
-        {"spec": {"containers": [{"name": "proxy"}]}},
-        {
-            "containers": [
-                {"name": "worker", "image": "ours", "env": [{"name": "OURS"}], "args": ["a"]},
-                {"name": "proxy"},
-            ]
-        },
-    ),
-    "null removes": ({"spec": {"volumes": None}}, {"volumes": None}),
-}
-
-
-@pytest.mark.parametrize("case", TEMPLATES)
-def test_the_users_template_is_merged_over_ours(case: str) -> None:
-    worker = {"name": "worker", "image": "ours", "env": [{"name": "OURS"}], "args": ["a"]}
-    ours = {
-        "metadata": {"labels": {}, "annotations": {}},
-        "spec": {"volumes": [{"name": "tmp"}], "containers": [worker]},
-    }
-    users, want = TEMPLATES[case]
-
-    spec = merged(ours, users)["spec"]
-    assert {key: spec.get(key) for key in want} == want
-
-
-def test_our_labels_cannot_be_taken_away() -> None:
-    ours = {"metadata": {"labels": {"steelyard.dev/job": "calculator"}, "annotations": {}}, "spec": {}}
-    users = {"metadata": {"labels": {"steelyard.dev/job": "other", "team": "blue"}}}
-
-    assert merged(ours, users)["metadata"]["labels"] == {"steelyard.dev/job": "calculator", "team": "blue"}
