@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import os
+import sys
 import time
 
 import httpx
 import kopf
+from pydantic import ValidationError
 
 from steelyard import handlers
-from steelyard.cluster.client import Client, connect
+from steelyard.cluster.client import Client, NoCluster, connect
 from steelyard.cluster.kubernetes import KubernetesCluster
 from steelyard.cluster.lease import Lease
 from steelyard.controller import Controller, Dependencies
 from steelyard.metrics import Prometheus
-from steelyard.settings import Settings
+from steelyard.settings import Settings, explained, reference
 from steelyard.telemetry import Telemetry, serving
 
 LEASE_LOST_SECONDS = 60.0
@@ -89,13 +92,27 @@ async def _leave(controller: Controller, lease: Lease, client: Client) -> None:
 
 
 def main() -> None:
-    settings = Settings()
+    """Exits 2 on a wrong argument or setting, 1 when it is told of no cluster."""
+    parser = argparse.ArgumentParser(
+        "python -m steelyard",
+        description="The operator. It takes no arguments; its settings are environment variables:",
+        epilog=reference(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args()
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        parser.error(explained(error))
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("httpx", "kopf", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     if settings.kubeconfig:
         os.environ["KUBECONFIG"] = str(settings.kubeconfig)  # where kopf's login looks
-    asyncio.run(run(settings))
+    try:
+        asyncio.run(run(settings))
+    except NoCluster as error:
+        sys.exit(f"{parser.prog}: {error}")
 
 
 if __name__ == "__main__":

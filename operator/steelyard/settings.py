@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+import textwrap
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from steelyard.api import Stage
 from steelyard.children.common import NATS, Images
 
+PREFIX = "STEELYARD_"
 REGISTRY = "ghcr.io/steelyard"
 
 
@@ -29,27 +31,36 @@ def _identity() -> str:
 class Settings(BaseSettings):
     """See `manifests/base` for how they are set in a cluster."""
 
-    model_config = SettingsConfigDict(env_prefix="STEELYARD_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
 
     prometheus_url: str = "http://prometheus.monitoring:9090"
     """Where the workers' metrics are read."""
     prometheus_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
+    """After which a query counts as unanswered."""
     namespaces: Annotated[tuple[str, ...], NoDecode] = ()
     """Namespaces to serve, comma separated; all when empty."""
     kubeconfig: Path | None = None
     """For an operator that runs outside the cluster; in a pod the service account is used."""
     lease_namespace: str = Field(default_factory=lambda: os.environ.get("POD_NAMESPACE", "steelyard-system"))
+    """Namespace of the Lease: $POD_NAMESPACE, else steelyard-system."""
     lease_name: str = "steelyard-operator"
+    """The Lease that one operator at a time holds."""
     identity: Annotated[str, Field(min_length=1)] = Field(default_factory=_identity)
-    """Who holds the Lease; no two running operators may share it."""
+    """Who holds the Lease: $POD_NAME, else host name and process. No two running operators may share it."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    """/metrics and /healthz."""
-    log_level: str = "INFO"
+    """Where /metrics and /healthz are served."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """How much is logged: DEBUG, INFO, WARNING or ERROR."""
     image_sampler: str = _image("sampler")
+    """What samplers run, unless a job says otherwise."""
     image_environment: str = _image("worker")
+    """What environments run, unless a job says otherwise."""
     image_reward_server: str = _image("worker")
+    """What reward servers run, unless a job says otherwise."""
     image_trainer: str = _image("trainer")
+    """What trainers run, unless a job says otherwise."""
     image_nats: str = _image("nats")
+    """What each job's bus runs."""
 
     @field_validator("namespaces", mode="before")
     @classmethod
@@ -61,3 +72,23 @@ class Settings(BaseSettings):
         """Default images of the workers."""
         by_stage = {stage.value: str(getattr(self, f"image_{stage.attribute}")) for stage in Stage}
         return Images({**by_stage, NATS: self.image_nats})
+
+
+def reference() -> str:
+    """Every variable with its meaning and default, for people."""
+    entries = []
+    for name, field in Settings.model_fields.items():
+        default = f" Default: {field.default}" if isinstance(field.default, str | int | float) else ""
+        about = textwrap.fill(f"{field.description}{default}", 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        entries.append(f"  {_variable(name)}\n{about}")
+    return "\n".join(entries)
+
+
+def explained(error: ValidationError) -> str:
+    """Which variable is wrong, and why."""
+    found = error.errors(include_url=False)
+    return "; ".join(f"{_variable(str(each['loc'][0]))}: {each['input']!r}: {each['msg']}" for each in found)
+
+
+def _variable(field: str) -> str:
+    return f"{PREFIX}{field.upper()}"

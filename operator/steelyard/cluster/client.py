@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
+from yaml import YAMLError
 
 from steelyard.api.names import FIELD_MANAGER
 from steelyard.cluster.errors import ClusterError, Unavailable, of_status
@@ -30,6 +31,12 @@ WATCH_SECONDS = 300
 SILENCE_SECONDS = 90.0
 """A watch with bookmarks says something every minute; a longer silence is a dead connection."""
 PAGE = 500
+UNREADABLE = (kubernetes_config.ConfigException, OSError, YAMLError, TypeError, AttributeError, KeyError)
+"""What the library's loader raises, or stumbles over, on a kubeconfig that is none."""
+
+
+class NoCluster(Exception):
+    """Nothing says where the API server is; the text says what was tried."""
 
 
 class Lane(StrEnum):
@@ -184,11 +191,16 @@ async def _error(method: str, path: str, response: aiohttp.ClientResponse) -> Cl
 
 
 async def connect(kubeconfig: Path | None, count: Count) -> Client:
-    """A client with the pod's service account, or with a kubeconfig file when one is named."""
+    """A client with the pod's service account, or with a kubeconfig file when one is named. Raises NoCluster."""
     configuration = kubernetes_client.Configuration()
-    if kubeconfig is None:
-        kubernetes_config.load_incluster_config(client_configuration=configuration)
-    else:
-        await kubernetes_config.load_kube_config(str(kubeconfig), client_configuration=configuration)
+    try:
+        if kubeconfig is None:
+            kubernetes_config.load_incluster_config(client_configuration=configuration)
+        else:
+            kubeconfig.open().close()  # the loader would warn of a missing file and complain of its content
+            await kubernetes_config.load_kube_config(str(kubeconfig), client_configuration=configuration)
+    except UNREADABLE as error:
+        tried = f"kubeconfig {kubeconfig}" if kubeconfig else "the service account of a pod (no kubeconfig is named)"
+        raise NoCluster(f"no cluster: tried {tried}: {' '.join(str(error).split())}") from error
     configuration.connection_pool_maxsize = 64
     return Client(kubernetes_client.ApiClient(configuration), count)

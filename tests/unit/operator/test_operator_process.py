@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from steelyard import handlers
+from steelyard.__main__ import main
 from steelyard.api import Origin, RevisionPhase, Stage
 from steelyard.cluster import kinds
 from steelyard.cluster.ledger import prunable
@@ -45,6 +47,64 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(ValidationError, match="http_port"):
         Settings()
+
+
+def ended(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[str | int | None, str, str]:
+    """How `python -m steelyard` ends: what it exits with, what it prints, what it complains of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["steelyard", *argv])
+        patch.setenv("KUBECONFIG", "")  # main sets it
+        with pytest.raises(SystemExit) as exit_:
+            main()
+    printed = capsys.readouterr()
+    return exit_.value.code, printed.out, printed.err
+
+
+def test_help_names_every_setting_and_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = ended(capsys, "--help")
+
+    assert code == 0
+    assert {f"STEELYARD_{name.upper()}" for name in Settings.model_fields} <= set(out.split())
+    assert "Namespaces to serve, comma separated; all when empty." in out
+
+
+def test_a_wrong_setting_ends_the_operator_with_its_name_value_and_rule(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_LOG_LEVEL", "loud")
+
+    code, _, complaint = ended(capsys)
+
+    assert code == 2
+    assert "STEELYARD_LOG_LEVEL: 'loud': Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'" in complaint
+
+
+NO_CLUSTER: dict[str, tuple[str | None, str]] = {
+    "outside a pod": (None, "the service account of a pod (no kubeconfig is named): Service host/port is not set."),
+    "a kubeconfig that is not there": ("", "kubeconfig {path}: [Errno 2] No such file or directory: '{path}'"),
+    "a kubeconfig that is no YAML": ("a: : {", "kubeconfig {path}: mapping values are not allowed here"),
+    "a kubeconfig of another shape": ("[]", "kubeconfig {path}: list indices must be integers"),
+    "a kubeconfig without a context": ("clusters: []", "kubeconfig {path}: Invalid kube-config file. Expected key"),
+}
+
+
+@pytest.mark.parametrize("case", NO_CLUSTER)
+def test_without_a_cluster_one_line_says_what_was_tried(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, words = NO_CLUSTER[case]
+    path = tmp_path / "kubeconfig"
+    if content:
+        path.write_text(content)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if content is not None:
+        monkeypatch.setenv("STEELYARD_KUBECONFIG", str(path))
+
+    said, _, _ = ended(capsys)
+
+    assert isinstance(said, str), "sys.exit prints it and exits 1"
+    assert said.startswith(f"python -m steelyard: no cluster: tried {words.format(path=path)}")
+    assert "\n" not in said
 
 
 async def test_health_fails_with_its_reasons() -> None:
