@@ -8,16 +8,19 @@ from steelyard_workers.termination import STOPPED, reported, write_termination
 
 def main() -> int:
     """Run and say how it ended, in the exit code and in the termination log."""
-    with reported():  # torch takes long to import, and a stop may come meanwhile
-        from steelyard_workers.config import JobConfig
+    with reported():
+        from steelyard_workers.trainer.assignment import Assignment
+
+        assignment = Assignment.read()
+        # torch takes long to import: a user's mistake is said before, and a stop may come meanwhile
         from steelyard_workers.trainer.loop import Ending
         from steelyard_workers.trainer.run import train
         from steelyard_workers.worker import log_to_stderr
 
         log_to_stderr()
-        if train() is Ending.STOPPED:
+        if train(assignment) is Ending.STOPPED:
             return STOPPED
-        write_termination(json.dumps({"complete": True, "step": JobConfig.load().spec.algorithm.steps}))
+        write_termination(json.dumps({"complete": True, "step": assignment.job.spec.algorithm.steps}))
     return 0
 
 

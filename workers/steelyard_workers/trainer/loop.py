@@ -16,10 +16,11 @@ from steelyard_workers.clock import State
 from steelyard_workers.messages import PolicyVersion
 from steelyard_workers.trace import Tracer
 from steelyard_workers.trainer import grpo
-from steelyard_workers.trainer.board import Board, StepFigures
+from steelyard_workers.trainer.board import Board
 from steelyard_workers.trainer.checkpoint import Checkpoints
 from steelyard_workers.trainer.collector import Collector, Group, lag
 from steelyard_workers.trainer.feeder import Feeder
+from steelyard_workers.trainer.figures import StepFigures
 from steelyard_workers.trainer.head import Head
 from steelyard_workers.trainer.intake import Intake
 from steelyard_workers.trainer.ledger import Book

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,11 +13,13 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from steelyard_workers.termination import UserError
 from steelyard_workers.trainer import grpo
+from steelyard_workers.trainer.figures import Update
 from steelyard_workers.trainer.limits import Limits
 from steelyard_workers.trainer.settings import Settings
 
 WEIGHTS = "model.safetensors"
 SIDE_FILES = ("*.json", "*.jinja", "*.txt", "*.model")  # configuration and tokenizer: what else makes a model folder
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 SHAPING = (
     "model_type",
     "vocab_size",
@@ -30,26 +31,13 @@ SHAPING = (
 )
 
 
-@dataclass(frozen=True)
-class Update:
-    """What one step did. Means are over the policy tokens of the batch."""
-
-    loss: float
-    gradient_norm: float
-    entropy: float
-    kl: float
-    logp_difference: float
-    clipped_ratio: float
-    policy_tokens: int
-    total_tokens: int
-
-
 class Policy:
     """Model and optimiser on one device. Not safe to use from two threads at a time."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self._folder = folder
         self._settings = settings
+        self.dtype = DTYPES[settings.precision]
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
             self._config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -136,7 +124,7 @@ class Policy:
         return logits
 
     def _arithmetic(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self._settings.dtype is torch.bfloat16)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype is torch.bfloat16)
 
     def _weights(self) -> dict[str, Tensor]:
         """Every tensor once: a tied head is the embedding under another name, and safetensors holds no aliases."""

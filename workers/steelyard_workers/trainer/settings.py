@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Literal
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -34,8 +33,3 @@ class Settings(BaseModel):
             first = error.errors(include_url=False)[0]
             known = ", ".join(field.alias or name for name, field in cls.model_fields.items())
             raise UserError(f"spec.algorithm.args.{first['loc'][0]}: {first['msg']}; GRPO takes {known}") from error
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The torch type of `precision`."""
-        return torch.bfloat16 if self.precision == "bfloat16" else torch.float32

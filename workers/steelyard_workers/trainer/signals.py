@@ -3,7 +3,7 @@
 from steelyard_workers.clock import State
 from steelyard_workers.messages import Hop, PolicyVersion
 from steelyard_workers.metrics import BufferMetrics, PolicyMetrics, TrainMetrics
-from steelyard_workers.trainer.board import StepFigures
+from steelyard_workers.trainer.figures import StepFigures
 from steelyard_workers.worker import Worker
 
 

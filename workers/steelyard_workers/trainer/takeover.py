@@ -4,17 +4,16 @@ import asyncio
 import logging
 
 from steelyard_workers.messages import Hop, PolicyVersion
+from steelyard_workers.trainer.assignment import Assignment
 from steelyard_workers.trainer.board import Board
 from steelyard_workers.trainer.checkpoint import Checkpoints
 from steelyard_workers.trainer.collector import Collector
-from steelyard_workers.trainer.dataset import Dataset
 from steelyard_workers.trainer.feeder import Feeder
 from steelyard_workers.trainer.head import Head
 from steelyard_workers.trainer.intake import Intake
 from steelyard_workers.trainer.ledger import Book, Ledger
 from steelyard_workers.trainer.loop import Loop, Plan
 from steelyard_workers.trainer.policy import Policy
-from steelyard_workers.trainer.settings import Settings
 from steelyard_workers.trainer.signals import Signals
 from steelyard_workers.trainer.weights import Weights
 from steelyard_workers.worker import Worker
@@ -22,19 +21,13 @@ from steelyard_workers.worker import Worker
 log = logging.getLogger(__name__)
 
 
-async def take_over(
-    *,
-    worker: Worker,
-    policy: Policy,
-    settings: Settings,
-    dataset: Dataset,
-    signals: Signals,
-) -> Loop:
+async def take_over(*, worker: Worker, policy: Policy, assignment: Assignment, signals: Signals) -> Loop:
     """Everything a trainer is, at the state the head names. From the claim on, earlier epochs can commit nothing.
 
     Raises Overtaken when another trainer was faster, UserError when the checkpoint is not of this model.
     """
-    job, place, bus = worker.job, worker.place, worker.bus
+    job, place, dataset = assignment.job, assignment.place, assignment.dataset
+    bus = worker.bus
     algorithm = job.spec.algorithm
     checkpoints = Checkpoints(place.checkpoints)
     head = await Head.claim(bus.keys, place.pod_uid, checkpoints.newest)
@@ -44,7 +37,7 @@ async def take_over(
     book = Book(ledger, head.epoch)
     collector = Collector(algorithm.group_size)
     feeder = Feeder(bus, dataset, book, job)
-    weights = Weights(place.weights, bus.keys, keep=algorithm.max_staleness + 2, dtype=settings.dtype)
+    weights = Weights(place.weights, bus.keys, keep=algorithm.max_staleness + 2, dtype=policy.dtype)
     version = PolicyVersion(head.epoch, ledger.step)
     await weights.publish(policy, version)
     signals.published(version)
@@ -53,7 +46,10 @@ async def take_over(
 
     return Loop(
         plan=Plan(
-            algorithm.steps, algorithm.prompts_per_step, job.spec.checkpoints.every_steps, settings.learning_rate
+            algorithm.steps,
+            algorithm.prompts_per_step,
+            job.spec.checkpoints.every_steps,
+            assignment.settings.learning_rate,
         ),
         head=head,
         book=book,
