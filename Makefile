@@ -9,6 +9,8 @@ PYTEST = $(PY) -m pytest --junitxml=build/junit/$@.xml
 LEARNING_RATE ?=
 # One thread a process: torch and BLAS otherwise fight over the machine's cores, and sums change with the thread count.
 export OMP_NUM_THREADS ?= 1
+# Bytecode is kept whatever the shell says: without it each process that a test starts compiles its imports anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench bench-planner
 

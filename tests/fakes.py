@@ -183,11 +183,12 @@ class FakeCluster:
         condition = {"type": outcome, "status": "True", "message": "the Job ended"}
         self._put({**deepcopy(job), "status": {"conditions": [condition]}})
 
-    def let_go(self) -> None:
-        """All terminating pods are gone."""
-        for pod in self.pods():
-            if "deletionTimestamp" in pod["metadata"]:
-                self._remove(pod)
+    def let_go(self) -> bool:
+        """All terminating pods are gone; returns whether there were any."""
+        leaving = [pod for pod in self.pods() if "deletionTimestamp" in pod["metadata"]]
+        for pod in leaving:
+            self._remove(pod)
+        return bool(leaving)
 
     def settle(self) -> None:
         """Every workload gets the pods it asks for, and its status."""

@@ -11,5 +11,5 @@ from tests.unit.operator.operating import FIXED, Operated
 async def operated() -> Operated:
     """A job that runs."""
     operated = Operated(FIXED)
-    await operated.run()
+    await operated.settle()
     return operated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from typing import Any
 
 from steelyard.api import Stage
@@ -35,6 +36,13 @@ class Operated:
         self.images = images
         self.restart()
 
+    def copy(self) -> Operated:
+        """The same job in a cluster of its own, under an operator without memory."""
+        clone = copy(self)
+        clone.cluster = deepcopy(self.cluster)
+        clone.restart()
+        return clone
+
     def restart(self) -> None:
         """An operator without memory."""
         self.cluster.dies_after = None
@@ -46,7 +54,19 @@ class Operated:
         self.cluster.now += seconds
         return await self.job.tick(self.cluster.now)
 
-    async def run(self, ticks: int = 12, seconds: float = 1.0) -> None:
+    async def settle(self) -> None:
+        """Ticks until the operator has nothing more to do, with a settled cluster between them."""
+        idle = 0
+        for _ in range(30):
+            before = len(self.cluster.writes)
+            await self.tick()
+            self.cluster.settle()
+            idle = idle + 1 if len(self.cluster.writes) == before else 0
+            if idle == 2:
+                return
+        raise AssertionError(f"it never rests: {self.cluster.writes[-5:]}")
+
+    async def run(self, ticks: int, seconds: float = 1.0) -> None:
         """Ticks with a settled cluster between them."""
         for _ in range(ticks):
             await self.tick(seconds)

@@ -24,7 +24,7 @@ async def test_a_new_job_is_recorded_first_and_starts_from_its_bus() -> None:
         name: int(name == "calculator-bus") for name in RUNNING if "trainer" not in name
     }
 
-    await operated.run()
+    await operated.settle()
     assert operated.cluster.replicas() == RUNNING
     assert operated.condition("Ready")[:2] == ("True", "ReplicasReady")
     assert operated.status["phase"] == "Running"
@@ -61,7 +61,7 @@ async def test_whatever_is_deleted_comes_back(operated: Operated) -> None:
 
     for kind, name in sorted(before):
         operated.cluster.delete(kind, name)
-        await operated.run(4)
+        await operated.settle()
         assert set(children_of(operated)) == before, f"{kind} {name} did not come back"
     assert operated.cluster.replicas() == RUNNING
 
@@ -69,7 +69,7 @@ async def test_whatever_is_deleted_comes_back(operated: Operated) -> None:
 async def test_a_lost_ledger_is_begun_again(operated: Operated) -> None:
     operated.cluster.delete("AllocationRevision", "calculator-1")
 
-    await operated.run(4)
+    await operated.settle()
 
     assert operated.cluster.names("AllocationRevision") == ["calculator-1"]
     assert operated.cluster.replicas() == RUNNING
@@ -106,14 +106,14 @@ async def test_an_autoscaled_child_is_a_conflict_and_its_replicas_are_left_alone
     operated.cluster.create(autoscaler)
     operated.cluster.edit("Deployment", "calculator-environment", {"spec": {"replicas": 7}}, by="autoscaler")
 
-    await operated.run(4)
+    await operated.settle()
 
     assert operated.cluster.replicas()["calculator-environment"] == 7
     status, reason, message = operated.condition("Conflict")
     assert (status, reason) == ("True", "ReplicasOwnedElsewhere")
     assert "calculator-environment" in message
     operated.cluster.delete("HorizontalPodAutoscaler", "mine")
-    await operated.run(4)
+    await operated.settle()
     assert operated.cluster.replicas() == RUNNING
     assert operated.condition("Conflict")[0] == "False"
 
@@ -124,7 +124,7 @@ async def test_replicas_that_an_autoscaler_had_first_are_never_written() -> None
     autoscaler = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "mine"}, "spec": {"scaleTargetRef": target}}
     operated.cluster.create(autoscaler)
 
-    await operated.run(4)
+    await operated.settle()
 
     assert "replicas" not in operated.cluster.get("Deployment", "calculator-environment")["spec"]
 
@@ -148,6 +148,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.looptime
 @pytest.mark.parametrize("error", ERRORS)
 async def test_what_goes_wrong_in_one_job_stays_there(error: str) -> None:
     raised, counted, events = ERRORS[error]
@@ -169,6 +170,7 @@ async def test_what_goes_wrong_in_one_job_stays_there(error: str) -> None:
     await controller.stop()
 
 
+@pytest.mark.looptime
 async def test_a_deleted_job_is_forgotten() -> None:
     cluster = FakeCluster()
     controller = Controller(Dependencies(cluster, NoMetrics(), IMAGES, Telemetry(), lambda: cluster.now))

@@ -20,13 +20,13 @@ MOVES = {
 @pytest.mark.parametrize("move", MOVES)
 async def test_a_move_ends_within_its_budget_though_pods_drain(move: str) -> None:
     operated = Operated({**FIXED, "budget.gpus": 4})
-    await operated.run()
+    await operated.settle()
     operated.cluster.drains = True
     operated.change_spec(MOVES[move])
 
-    for _ in range(12):
-        await operated.run(2)
-        operated.cluster.let_go()
+    await operated.settle()
+    while operated.cluster.let_go():
+        await operated.settle()
 
     want = Allocation.model_validate(MOVES[move]["scaling"]["fixed"])
     replicas = operated.cluster.replicas()
@@ -38,18 +38,20 @@ async def test_a_move_ends_within_its_budget_though_pods_drain(move: str) -> Non
 
 async def test_an_operator_killed_at_any_write_finishes_the_same_move_once() -> None:
     """Ledger first: the second operator finds the record and does the rest of it."""
+    running = Operated(FIXED)
+    await running.settle()
     for writes in range(40):
-        operated = Operated(FIXED)
-        await operated.run()
+        operated = running.copy()
+        await operated.tick()
         operated.change_spec(fixed(sampler={"slice": 2}))
         operated.cluster.dies_after = writes
         try:
-            await operated.run(8)
+            await operated.settle()
             died = False
         except Killed:
             died = True
         operated.restart()
-        await operated.run(12)
+        await operated.settle()
 
         assert operated.cluster.names("AllocationRevision") == ["calculator-1", "calculator-2"]
         assert operated.cluster.replicas() == {**RUNNING, "calculator-sampler-whole": 0, "calculator-sampler-slice": 2}
@@ -61,14 +63,14 @@ async def test_an_operator_killed_at_any_write_finishes_the_same_move_once() -> 
 
 async def test_a_users_revision_is_applied_and_held() -> None:
     operated = Operated({"scaling.mode": "Dynamic"})
-    await operated.run()
+    await operated.settle()
     start = operated.job._cluster.view(KEY)
     assert start is not None
     after = start.revisions[0].spec.allocation.after.replace(Stage.SAMPLER, {"whole": 3})
     mine = a_revision(2, after, before=start.revisions[0].spec.allocation.after, origin=Origin.USER, reason="by hand")
     operated.cluster.create(mine.to_dict())
 
-    await operated.run(8)
+    await operated.settle()
 
     assert operated.cluster.replicas()["calculator-sampler-whole"] == 3
     assert operated.status["activeRevision"] == "calculator-2"

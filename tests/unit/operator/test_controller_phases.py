@@ -34,13 +34,13 @@ async def test_a_job_is_suspended_from_the_environment_to_the_bus_and_keeps_its_
 
 async def test_a_resumed_job_starts_its_bus_first(operated: Operated) -> None:
     operated.change_spec({"suspend": True})
-    await operated.run(12)
+    await operated.settle()
     operated.change_spec({"suspend": False})
 
     await operated.tick()
     assert {name for name, n in operated.cluster.replicas().items() if n} == {"calculator-bus"}
 
-    await operated.run(4)
+    await operated.settle()
     assert operated.cluster.replicas() == RUNNING
     assert operated.condition("Ready")[0] == "True"
 
@@ -49,11 +49,11 @@ async def test_a_new_operator_leaves_the_images_of_a_running_job_until_it_resume
     operated.images = Images({role: image.replace(":1", ":2") for role, image in IMAGES.by_role.items()})
     operated.cluster.writes.clear()
     operated.restart()
-    await operated.run(4)
+    await operated.settle()
     assert written(operated) == []
 
     operated.change_spec(fixed(sampler={"whole": 2, "slice": 1}))
-    await operated.run(4)
+    await operated.settle()
     assert images(operated) == {
         "example/sampler:1",
         "example/environment:1",
@@ -62,9 +62,9 @@ async def test_a_new_operator_leaves_the_images_of_a_running_job_until_it_resume
     }
 
     operated.change_spec({"suspend": True})
-    await operated.run(12)
+    await operated.settle()
     operated.change_spec({"suspend": False})
-    await operated.run(8)
+    await operated.settle()
     assert images(operated) == {
         "example/sampler:2",
         "example/environment:2",
@@ -81,7 +81,7 @@ def images(operated: Operated) -> set[str]:
 async def test_a_completed_job_keeps_its_trainer_and_claims_and_nothing_else(operated: Operated) -> None:
     operated.cluster.end_trainer("Complete", '{"complete": true, "step": 200}')
 
-    await operated.run(4)
+    await operated.settle()
 
     assert operated.cluster.replicas() == {"calculator-trainer-whole": 1}
     assert operated.condition("Complete")[:2] == ("True", "TrainerComplete")
@@ -89,7 +89,7 @@ async def test_a_completed_job_keeps_its_trainer_and_claims_and_nothing_else(ope
     assert operated.status["training"]["step"] == 200
     operated.cluster.delete("Job", "calculator-trainer-whole")
     operated.cluster.delete("AllocationRevision", "calculator-1")
-    await operated.run(4)
+    await operated.settle()
     assert operated.cluster.replicas() == {}
     assert operated.condition("Complete")[0] == "True"
 
@@ -97,7 +97,7 @@ async def test_a_completed_job_keeps_its_trainer_and_claims_and_nothing_else(ope
 async def test_a_trainer_that_only_the_user_can_help_fails_the_job_in_its_own_words(operated: Operated) -> None:
     operated.cluster.end_trainer("Failed", "tasks: /tasks holds no *.jsonl file")
 
-    await operated.run(4)
+    await operated.settle()
 
     assert operated.condition("Failed") == ("True", "TrainerFailed", "tasks: /tasks holds no *.jsonl file")
     assert operated.condition("Stalled")[0] == "True"
@@ -106,10 +106,10 @@ async def test_a_trainer_that_only_the_user_can_help_fails_the_job_in_its_own_wo
 
 async def test_a_failed_job_starts_again_when_its_spec_is_mended(operated: Operated) -> None:
     operated.cluster.end_trainer("Failed", "checkpoint of another model")
-    await operated.run(4)
+    await operated.settle()
 
     operated.change_spec({"algorithm": {"args": {"learningRate": "1e-5"}}})
-    await operated.run(8)
+    await operated.settle()
 
     assert operated.cluster.replicas() == RUNNING
     assert operated.condition("Failed")[0] == "False"

@@ -83,10 +83,10 @@ async def test_every_process_follows_the_same_share_of_the_trajectories() -> Non
     chosen = []
     for pod in ("a", "b"):
         bus, spans = Bus(), BusSpans()
+        process = tracer(spans, pod=pod, percent=20)
         async with spans.exporting(bus.publish):
             for group in range(500):
-                following = tracer(spans, pod=pod, percent=20).follow(id_(group), "episode")
-                with following as episode, episode.step("generate"):
+                with process.follow(id_(group), "episode") as episode, episode.step("generate"):
                     pass
         chosen.append(sorted(set(bus.subjects)))
     assert chosen[0] == chosen[1]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_an_assignment_holds_what_the_environment_names(place: Path) -> None:
     assert len(assignment.dataset) == 1
 
 
-MISTAKES = {
+MISTAKES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no job": (lambda place: (place / "job.json").unlink(), "job configuration .*No such file"),
     "a job that is none": (lambda place: write_job(place, groupSize=1), r"spec\.algorithm\.groupSize"),
     "an unknown argument": (lambda place: write_job(place, args={"lr": "1"}), r"spec\.algorithm\.args\.lr: Extra"),
