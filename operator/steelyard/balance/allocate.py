@@ -1,20 +1,15 @@
-"""The exact max-min allocation of one job: Pareto staircases, one sort, one cumulative sum, one search.
-
-Every (profile, replicas) pair of a stage is a point (GPUs, rate). To pass level x every stage needs its next stair at
-that level, so the stairs of all stages cut into increments (level, GPUs) and sorted by level give the exact optimum;
-no curve has to be concave.
-"""
+"""The exact max-min allocation of one job: `offers` has the search, this what is preferred among equals."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from itertools import accumulate, combinations, pairwise
-from math import inf
+
+import numpy as np
 
 from steelyard.api import Stage
+from steelyard.balance.offers import Choice, Offers, Point, Resource, best_level, costs_of, pick
+from steelyard.balance.stairs import Units
 
 HEADROOM = 1.10
 """Stages off the bottleneck keep at least so much more than the throughput, where the budget allows."""
@@ -24,34 +19,15 @@ TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One way to run a stage."""
-
-    counts: tuple[tuple[str, int], ...]
-    """(profile, replicas), the profiles that have any."""
-    gpus: Fraction
-    rate: float
-    """Trained trajectories per second that it could carry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What one stage may become. `now` is among `points` when the stage may stay as it is."""
-
-    points: tuple[Point, ...]
-    now: Point | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Optimum:
     """The best that the choices allow within the budget."""
 
     throughput: float
     points: Mapping[Stage, Point]
 
-    @property
-    def gpus(self) -> Fraction:
-        return sum((point.gpus for point in self.points.values()), Fraction(0))
+    def taken(self, resource: int) -> int:
+        """Units of a resource that all stages take together; 0 is the GPUs."""
+        return sum(point.costs[resource] for point in self.points.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,115 +37,65 @@ class Infeasible:
     constraint: str
 
 
-def staircase(points: Iterable[Point]) -> tuple[Point, ...]:
-    """The points that no other beats in both GPUs and rate: rising GPUs, strictly rising rates."""
-    stairs: list[Point] = []
-    for point in sorted(points, key=lambda point: (point.gpus, -point.rate, point.counts)):
-        if not stairs or point.rate > stairs[-1].rate:
-            stairs.append(point)
-    return tuple(stairs)
-
-
-def max_min(stairs: Mapping[Stage, Sequence[Point]], budget: Fraction, ceiling: float = inf) -> Optimum | Infeasible:
-    """The allocation with the largest smallest rate, and among those the fewest GPUs; rates above `ceiling` are worth
-    nothing."""
-    empty = [stage for stage, points in stairs.items() if not points]
-    if empty:
-        return Infeasible(f"{empty[0]} has no allowed number of replicas")
-    least = sum((points[0].gpus for points in stairs.values()), Fraction(0))
-    if least > budget:
-        return Infeasible(
-            f"the smallest allowed allocation takes {float(least):g} GPUs of a budget of {float(budget):g}"
-        )
-    cap = min([ceiling, *(points[-1].rate for points in stairs.values())])
-    increments = sorted(
-        (before.rate, after.gpus - before.gpus)
-        for points in stairs.values()
-        for before, after in pairwise(points)
-        if before.rate < cap
-    )
-    spent = list(accumulate((gpus for _, gpus in increments), initial=least))
-    affordable = bisect_right(spent, budget) - 1
-    level = cap if affordable == len(increments) else increments[affordable][0]
-    return at_level(stairs, level)
-
-
-def at_level(stairs: Mapping[Stage, Sequence[Point]], level: float) -> Optimum:
-    """The cheapest points whose rates all reach `level`."""
-    chosen = {
-        stage: points[min(bisect_left(points, level, key=lambda point: point.rate), len(points) - 1)]
-        for stage, points in stairs.items()
-    }
-    return Optimum(min([level, *(point.rate for point in chosen.values())]), chosen)
-
-
 def allocate(
-    choices: Mapping[Stage, Choice], budget: Fraction, *, ceiling: float = inf, efficient: bool = False
+    choices: Mapping[Stage, Choice], resources: Sequence[Resource], *, efficient: bool = False
 ) -> Optimum | Infeasible:
-    """The best allocation for the objective, and among equally good ones the one with the fewest GPUs, then moves.
+    """The best allocation for the objective, and among equally good ones the one with the fewest moves and GPUs.
 
     Throughput takes GPUs from a stage only when another stage takes them: it changes as few stages as possible and
     shrinks them no further than needed. Efficiency takes the cheapest allocation that is nearly as good.
     """
-    stairs = {stage: staircase(choice.points) for stage, choice in choices.items()}
-    best = max_min(stairs, budget, ceiling)
-    if isinstance(best, Infeasible):
-        return best
-    if efficient:
-        return _stay_if_equal(at_level(stairs, EFFICIENT * best.throughput), choices, EFFICIENT * best.throughput)
-    return _fewest_changes(choices, stairs, budget, ceiling, best)
+    empty = [stage for stage, choice in choices.items() if not choice.runs and choice.now is None]
+    if empty:
+        return Infeasible(f"{empty[0]} has no allowed number of replicas")
+    costs = {stage: costs_of(choice) for stage, choice in choices.items()}
+    budget = np.array([resource.budget for resource in resources], dtype=np.int64)
+    most = sum(one.max(axis=0) for one in costs.values())
+    binding = [0, *np.flatnonzero((most > budget)[1:]) + 1]
+    stages = {stage: Offers.of(choice, costs[stage], binding) for stage, choice in choices.items()}
+    offers = list(stages.values())
+    throughput = best_level(offers, budget)
+    if throughput is None:
+        return Infeasible(_what_lacks(stages, resources))
+    level = throughput * (EFFICIENT if efficient else 1) * (1 - TINY)
+    picked = pick(offers, budget, level, fewest_moves_first=not efficient)
+    if not efficient:
+        picked = _spend_rest(offers, picked, budget, throughput)
+    points = {stage: one.point(index) for (stage, one), index in zip(stages.items(), picked, strict=True)}
+    return Optimum(min(point.rate for point in points.values()), points)
 
 
-def _stay_if_equal(cheapest: Optimum, choices: Mapping[Stage, Choice], level: float) -> Optimum:
-    """Prefer what runs now over another point of the same price."""
-    kept = {
-        stage: now
-        if (now := choices[stage].now) is not None and now.gpus == point.gpus and now.rate >= level
-        else point
-        for stage, point in cheapest.points.items()
-    }
-    return Optimum(min(point.rate for point in kept.values()), kept)
-
-
-def _fewest_changes(
-    choices: Mapping[Stage, Choice],
-    stairs: Mapping[Stage, Sequence[Point]],
-    budget: Fraction,
-    ceiling: float,
-    best: Optimum,
-) -> Optimum:
-    movable = [stage for stage, choice in choices.items() if choice.now is not None]
-    for size in range(len(movable) + 1):
-        found: list[Optimum] = []
-        for stay in combinations(movable, len(movable) - size):
-            kept = {stage: (now,) for stage in stay if (now := choices[stage].now) is not None}
-            trial = max_min({**stairs, **kept}, budget, ceiling)
-            if isinstance(trial, Optimum) and trial.throughput >= best.throughput * (1 - TINY):
-                found.append(_spend_rest(trial, choices, budget, stay))
-        if found:
-            return min(found, key=lambda optimum: optimum.gpus)
-    return best
-
-
-def _spend_rest(optimum: Optimum, choices: Mapping[Stage, Choice], budget: Fraction, stay: Sequence[Stage]) -> Optimum:
+def _spend_rest(stages: Sequence[Offers], picked: Sequence[int], budget: Units, throughput: float) -> list[int]:
     """Use GPUs that are left for the changed stages: first headroom, then back towards what they had."""
-    points = dict(optimum.points)
-    for stage in points:
-        if stage in stay:
+    picks = list(picked)
+    enough = HEADROOM * throughput
+    for place, (offers, chosen) in enumerate(zip(stages, picked, strict=True)):
+        if offers.is_now(chosen):
             continue
-        now, chosen = choices[stage].now, points[stage]
-        rest = budget - sum((point.gpus for point in points.values()), Fraction(0))
-        wanted = max(chosen.gpus, now.gpus if now else Fraction(0))
-        better = [
-            point
-            for point in choices[stage].points
-            if chosen.gpus < point.gpus <= chosen.gpus + rest
-            and point.rate >= chosen.rate
-            and (point.gpus <= wanted or chosen.rate < HEADROOM * optimum.throughput)
-        ]
-        points[stage] = min(better, key=lambda point: _rank(point, optimum.throughput, wanted), default=chosen)
-    return Optimum(min(optimum.throughput, *(point.rate for point in points.values())), points)
+        taken = sum(one.costs[index] for one, index in zip(stages, picks, strict=True))
+        gpus, mine, rate = offers.costs[:, 0], int(offers.costs[chosen, 0]), offers.rates[chosen]
+        wanted = max(mine, int(gpus[0])) if offers.is_now(0) else mine
+        fits = (offers.costs <= offers.costs[chosen] + (budget - taken)).all(axis=1)
+        better = np.flatnonzero(
+            fits & (gpus > mine) & (offers.rates >= rate) & ((gpus <= wanted) | bool(rate < enough))
+        )
+        if len(better):
+            rates = offers.rates[better]
+            picks[place] = int(better[np.lexsort((-rates, abs(gpus[better] - wanted), rates < enough))[0]])
+    return picks
 
 
-def _rank(point: Point, throughput: float, wanted: Fraction) -> tuple[bool, Fraction, float]:
-    return point.rate < HEADROOM * throughput, abs(point.gpus - wanted), -point.rate
+def _what_lacks(stages: Mapping[Stage, Offers], resources: Sequence[Resource]) -> str:
+    """The resource that the smallest allowed allocation exceeds, by how much, and the stage that takes most of it."""
+    for index, resource in enumerate(resources):
+        least = {stage: int(offers.costs[:, index].min()) for stage, offers in stages.items()}
+        total = sum(least.values())
+        if total > resource.budget:
+            heaviest = max(least, key=lambda stage: least[stage])
+            return (
+                f"the smallest allowed allocation takes {resource.amount(total)} {resource.name} of a budget of "
+                f"{resource.amount(resource.budget)}, {resource.amount(total - resource.budget)} too many; "
+                f"{heaviest} takes at least {resource.amount(least[heaviest])}"
+            )
+    names = " and ".join(resource.name for resource in resources)
+    return f"no mix of the allowed profiles fits {names} together, though it fits each of them alone"

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, sqrt
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import numpy as np
 
 from steelyard.api import Stage
+from steelyard.balance.stairs import Floats, cleaned
 
 TRAINER_EXPONENT = 0.9
 """f(n) = f(1)·n^0.9 until more sizes were measured."""
-LIMITS_ITERATIONS = 30
-TINY_SECONDS = 1e-9
-"""Time below which a trajectory asks nothing of a stage."""
+TINY = 1e-9
+"""Seconds or tokens below which a trajectory asks nothing of a stage."""
+
+Amount = TypeVar("Amount", float, Floats)
+"""One number, or one for each number of replicas: the same formula serves both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,34 +143,45 @@ class Model:
         """Trained trajectories per second that `counts` replicas of a stage with a service rate could carry."""
         known = self.capacities.rates.get(stage, {})
         units = sum(known[profile].value * n for profile, n in counts.items() if profile in known)
-        if stage is Stage.TRAINER and sum(counts.values()) > 1:
-            units *= sum(counts.values()) ** (TRAINER_EXPONENT - 1)
-        if stage is Stage.SAMPLER:
-            return self._sampler_rate(units)
-        return max(units - self.catching_up.get(stage, 0.0), 0.0) / self.workload.visits_of(stage)
+        return max(self._carried(stage, units, float(sum(counts.values()))), 0.0) if units > 0 else 0.0
 
-    def _sampler_rate(self, tokens_per_second: float) -> float:
-        """Weight sync is lost capacity: each version costs `sync_seconds`, and versions come with the throughput."""
-        per_trajectory = self.workload.tokens * self.workload.visits_of(Stage.ENVIRONMENT)
-        if tokens_per_second <= 0:
-            return 0.0
-        seconds = per_trajectory / tokens_per_second + self.capacities.sync_seconds / self.bounds.batch
-        return 1 / seconds if seconds > TINY_SECONDS else inf
+    def rates(self, stage: Stage, profile: str, replicas: range, slots: float) -> Floats:
+        """The same for each number of `replicas` (all at least 1) of one known profile; a sampler carries no more than
+        the closed loop with `slots` episodes brings it. Never negative, never NaN."""
+        counts = np.arange(replicas.start, replicas.stop, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            carried = self._carried(stage, self.capacities.rates[stage][profile].value * counts, counts)
+            if stage is Stage.SAMPLER:
+                mine, line, floor = self._loops(counts, self.capacities.latency.get(profile), slots)
+                carried = np.minimum(np.minimum(carried, mine), np.maximum(line, floor))
+        return cleaned(carried)
+
+    def _carried(self, stage: Stage, units: Amount, replicas: Amount) -> Amount:
+        """What `units` a second of `replicas` ranks or servers carry; negative when a backlog asks for more.
+
+        Weight sync is lost capacity: each version costs `sync_seconds`, and versions come with the throughput.
+        """
+        if stage is Stage.SAMPLER:
+            tokens = self.workload.tokens * self.workload.visits_of(Stage.ENVIRONMENT) + TINY
+            return units / (tokens + units * (self.capacities.sync_seconds / self.bounds.batch))
+        if stage is Stage.TRAINER:
+            units = units * replicas ** (TRAINER_EXPONENT - 1)
+        return (units - self.catching_up.get(stage, 0.0)) / self.workload.visits_of(stage)
 
     def loop(self, samplers: Mapping[str, int], slots: float) -> float:
         """Trained trajectories per second of the closed loop between `slots` episodes and the samplers."""
-        slots = max(slots, 0.0)
-        workload = self.workload
-        replicas, latency = self._serving(samplers)
-        if latency is None or workload.tokens * latency.alpha <= TINY_SECONDS:
-            turn = workload.outside_seconds + workload.waiting_seconds
-            episodes = slots / turn if turn > TINY_SECONDS else inf
-        else:
-            running = running_sequences(
-                slots, replicas, workload.tokens, workload.outside_seconds + workload.overhead_seconds, latency
-            )
-            episodes = replicas * running / (workload.tokens * latency.at(running))
-        return episodes / workload.visits_of(Stage.ENVIRONMENT)
+        return self._loop(*self._serving(samplers), slots)
+
+    def _loop(
+        self, replicas: Amount, latency: TokenLatency | None, slots: float, training_seconds: float = 0.0
+    ) -> Amount | float:
+        """`training_seconds`: how long a trained trajectory keeps one of the `slots` from the next episode."""
+        workload, visits = self.workload, self.workload.visits_of(Stage.ENVIRONMENT)
+        outside = workload.outside_seconds + training_seconds / visits
+        if latency is None or workload.tokens * latency.alpha <= TINY:
+            return max(slots, 0.0) / (outside + workload.waiting_seconds + TINY) / visits
+        outside += workload.overhead_seconds
+        return closed_loop(max(slots, 0.0), replicas, workload.tokens, outside, latency) / visits
 
     def _serving(self, samplers: Mapping[str, int]) -> tuple[float, TokenLatency | None]:
         """Replicas in units of the main profile, and its token latency when it is identified."""
@@ -184,17 +199,24 @@ class Model:
 
     def episodes(self, samplers: Mapping[str, int], slots: float, ceiling: float) -> float:
         """Throughput of the closed loop, at most `ceiling`: as more is trained, admission leaves fewer slots useful."""
-        ceiling = min(ceiling, self.loop(samplers, slots))
-        if ceiling == inf or self.loop(samplers, min(slots, self.useful_slots(ceiling))) >= ceiling:
-            return ceiling
-        low, high = 0.0, ceiling
-        for _ in range(LIMITS_ITERATIONS):
-            middle = (low + high) / 2
-            if self.loop(samplers, min(slots, self.useful_slots(middle))) >= middle:
-                low = middle
-            else:
-                high = middle
-        return low
+        mine, line, floor = self._loops(*self._serving(samplers), slots)
+        return min(ceiling, mine, max(line, floor))
+
+    def _loops(
+        self, replicas: Amount, latency: TokenLatency | None, slots: float
+    ) -> tuple[Amount | float, Amount | float, Amount | float]:
+        """Throughput with `slots` episodes, with those of `useful_slots` as they fall with it, and with the fewest.
+
+        Each is the fixed point of a function that falls with the throughput, so the least of the first and the
+        greater of the others is the fixed point of all together.
+        """
+        batch, busy = self.bounds.batch, self.capacities.trainer_seconds
+        most = self.bounds.open - batch / 2
+        return (
+            self._loop(replicas, latency, slots),
+            self._loop(replicas, latency, most, batch * busy),
+            self._loop(replicas, latency, max(most - batch, 1.0)),
+        )
 
     def promise(self, allocation: Split) -> Promise:
         """Throughput of `allocation` and the stage that binds it."""
@@ -218,20 +240,18 @@ class Model:
         return Stage.ENVIRONMENT if more_slots >= more_samplers else Stage.SAMPLER
 
 
-def running_sequences(open_: float, replicas: float, tokens: float, outside: float, latency: TokenLatency) -> float:
-    """Sequences b that run on each replica when `open_` episodes circulate: the root of N = n·b·(1 + Z/(L·tau(b))).
+def closed_loop(open_: float, replicas: Amount, tokens: float, outside: float, latency: TokenLatency) -> Amount:
+    """Episodes per second when `open_` circulate between `outside` seconds elsewhere and `replicas` samplers.
 
-    With tau linear this is a quadratic, so no bisection is needed; b is capped at what the replica can run.
+    Solves N = n·b·(1 + Z/(L·tau(b))) for X = n·b/(L·tau(b)): with tau linear X is the smaller root of a quadratic
+    whose other coefficients are positive, so no branch and no cancellation. b is at most what a replica can run.
     """
-    if replicas <= 0 or open_ <= 0:
-        return 0.0
-    a = replicas * tokens * latency.beta
-    b = replicas * (tokens * latency.alpha + outside) - open_ * tokens * latency.beta
-    c = -open_ * tokens * latency.alpha
-    if a <= 0:
-        root = -c / b if b > 0 else inf
-    elif b >= 0:  # the stable form of the positive root for either sign of b
-        root = -2 * c / (b + sqrt(b * b - 4 * a * c))
-    else:
-        root = (-b + sqrt(b * b - 4 * a * c)) / (2 * a)
-    return min(root, latency.most)
+    if isinstance(replicas, float) and replicas <= 0:
+        return replicas
+    waiting = open_ / replicas * (tokens * latency.beta)  # were all open episodes in the samplers
+    alone = tokens * latency.alpha
+    root = ((waiting - outside) * (waiting - outside) + alone * (2 * (waiting + outside) + alone)) ** 0.5
+    episodes = 2 * open_ / (waiting + outside + alone + root)
+    full = replicas * (latency.capacity / tokens)
+    possible: Amount = min(episodes, full) if isinstance(replicas, float) else np.minimum(episodes, full)
+    return possible

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
 
 from steelyard.api import AgenticRLJobSpec, Allocation, Stage
-from steelyard.balance.allocate import Choice, Infeasible, Point, allocate
+from steelyard.balance.allocate import Infeasible, allocate
 from steelyard.balance.bounds import StageBounds
 from steelyard.balance.model import Model, Promise
+from steelyard.balance.offers import Choice, Point, Run
+from steelyard.balance.purse import Purse, purse_of
 
 SLOT_HEADROOM = 1.25
 """Episodes are sized for so much more than the GPU stages can carry."""
@@ -35,19 +37,34 @@ class Candidate:
         return self.new.throughput / self.old.throughput - 1 if self.old.throughput > 0 else 0.0
 
 
+NO_QUOTA: Mapping[str, Fraction] = {}
+
+
 def more_slots(
-    model: Model, spec: AgenticRLJobSpec, current: Allocation, bounds: Mapping[Stage, StageBounds]
+    model: Model,
+    spec: AgenticRLJobSpec,
+    current: Allocation,
+    bounds: Mapping[Stage, StageBounds],
+    quota: Mapping[str, Fraction] = NO_QUOTA,
 ) -> Candidate | None:
     """More environment replicas and nothing else; None when the open episodes do not hold the pipeline back."""
-    grown = _more_slots(model, spec, current, bounds[Stage.ENVIRONMENT])
+    grown = _more_slots(model, purse_of(spec, quota), current, bounds[Stage.ENVIRONMENT])
     return _candidate(model, spec, current, grown) if grown != current else None
 
 
 def better_split(
-    model: Model, spec: AgenticRLJobSpec, current: Allocation, bounds: Mapping[Stage, StageBounds]
+    model: Model,
+    spec: AgenticRLJobSpec,
+    current: Allocation,
+    bounds: Mapping[Stage, StageBounds],
+    quota: Mapping[str, Fraction] = NO_QUOTA,
 ) -> Candidate | Infeasible | None:
-    """The best split of the GPUs, with the episodes it needs; None when it is the present one."""
-    split = _split(model, spec, current, bounds)
+    """The best split of the GPUs, with the episodes it needs; None when it is the present one.
+
+    `quota`: what the namespace's quotas leave to the job's stages, by resource name; absent is unknown, not 0.
+    """
+    efficient = spec.scaling.objective == "Efficiency"
+    split = _split(model, purse_of(spec, quota), current, bounds, efficient=efficient)
     if isinstance(split, Infeasible):
         return split
     return _candidate(model, spec, current, split) if split != current else None
@@ -59,83 +76,82 @@ def _candidate(model: Model, spec: AgenticRLJobSpec, before: Allocation, after: 
     return Candidate(before, after, model.promise(before), model.promise(after), saved)
 
 
-def _more_slots(model: Model, spec: AgenticRLJobSpec, allocation: Allocation, bounds: StageBounds) -> Allocation:
+def _more_slots(model: Model, purse: Purse, allocation: Allocation, bounds: StageBounds) -> Allocation:
     """`allocation` with enough environment replicas that its GPU stages, not the open episodes, set the pace."""
     promise = model.promise(allocation)
     carried = min(promise.limits[stage] for stage in GPU_STAGES)
     if promise.throughput >= carried:
         return allocation
-    profiles = allocation[Stage.ENVIRONMENT] or {next(iter(spec.stage(Stage.ENVIRONMENT).profiles)): 0}
+    profiles = allocation[Stage.ENVIRONMENT] or {next(iter(purse.prices[Stage.ENVIRONMENT])): 0}
     main = max(profiles, key=lambda profile: (profiles[profile], profile))
-    others = sum(profiles.values()) - profiles[main]
-    price, rest = _price_and_rest(spec, allocation, main)
-    high = bounds.high if price == 0 else min(bounds.high, sum(profiles.values()) + int(rest / price))
+    now = sum(profiles.values())
+    for stage in Stage:
+        purse = purse.less(stage, allocation[stage])
+    high = now + purse.affords(Stage.ENVIRONMENT, main, max(bounds.high - now, 0))
 
     def reach(replicas: int) -> float:
         slots = min(replicas * model.capacities.slots, model.useful_slots(promise.throughput))
         return min(model.loop(allocation[Stage.SAMPLER], slots), SLOT_HEADROOM * carried)
 
-    enough = NEARLY * reach(high)
-    replicas = next((n for n in range(sum(profiles.values()), high) if reach(n) >= enough), high)
-    return allocation.replace(Stage.ENVIRONMENT, {**profiles, main: max(replicas - others, profiles[main])})
-
-
-def _price_and_rest(spec: AgenticRLJobSpec, allocation: Allocation, profile: str) -> tuple[Fraction, Fraction]:
-    prices = spec.gpu_prices
-    return prices[Stage.ENVIRONMENT].get(profile, Fraction(0)), spec.budget.gpus - allocation.gpus(prices)
+    replicas = now + bisect_left(range(now, high), NEARLY * reach(high), key=reach)
+    return allocation.replace(Stage.ENVIRONMENT, {**profiles, main: profiles[main] + replicas - now})
 
 
 def _split(
-    model: Model, spec: AgenticRLJobSpec, current: Allocation, bounds: Mapping[Stage, StageBounds]
+    model: Model,
+    purse: Purse,
+    current: Allocation,
+    bounds: Mapping[Stage, StageBounds],
+    *,
+    efficient: bool = False,
 ) -> Allocation | Infeasible:
     """The best split of the GPUs, given how many episodes could run; the environment grows with it if it must."""
-    prices = spec.gpu_prices
     environment = bounds[Stage.ENVIRONMENT]
     slots = max(environment.high, current.replicas(Stage.ENVIRONMENT)) * model.capacities.slots
-    choices = {stage: _choice(model, prices[stage], stage, current, bounds[stage], slots) for stage in GPU_STAGES}
-    taken = current.gpus(prices) - sum(
-        (n * prices[stage][profile] for stage, profile, n in current.entries() if stage in GPU_STAGES), Fraction(0)
-    )
-    best = allocate(choices, spec.budget.gpus - taken, efficient=spec.scaling.objective == "Efficiency")
+    left = purse.less(Stage.ENVIRONMENT, current[Stage.ENVIRONMENT])
+    choices = {stage: _choice(model, left, stage, current[stage], bounds[stage], slots) for stage in GPU_STAGES}
+    best = allocate(choices, left.resources, efficient=efficient)
     if isinstance(best, Infeasible):
         return best
     stages: dict[Stage, Mapping[str, int]] = {stage: dict(point.counts) for stage, point in best.points.items()}
     chosen = Allocation.of({**stages, Stage.ENVIRONMENT: current[Stage.ENVIRONMENT]})
-    return _more_slots(model, spec, chosen, environment)
+    return _more_slots(model, purse, chosen, environment)
 
 
 def _choice(
-    model: Model,
-    prices: Mapping[str, Fraction],
-    stage: Stage,
-    current: Allocation,
-    bounds: StageBounds,
-    slots: float,
+    model: Model, purse: Purse, stage: Stage, counts: Mapping[str, int], bounds: StageBounds, slots: float
 ) -> Choice:
-    def point(counts: Mapping[str, int]) -> Point:
-        gpus = sum((n * prices[profile] for profile, n in counts.items()), Fraction(0))
-        rate = model.rate(stage, counts)
-        if stage is Stage.SAMPLER:
-            rate = model.episodes(counts, slots, rate)
-        return Point(tuple(sorted(counts.items())), gpus, rate)
-
-    now = point(current[stage])
+    rate = model.rate(stage, counts)
+    if stage is Stage.SAMPLER:
+        rate = model.episodes(counts, slots, rate)
+    now = Point(tuple(sorted(counts.items())), purse.cost(stage, counts), rate)
     if bounds.frozen:
-        return Choice((now,), now)
-    points = [
-        point({profile: n})
-        for profile in prices
-        if model.knows(stage, profile) and profile not in bounds.barred
-        for n in range(max(bounds.low, 1), bounds.high + 1)
-    ]
-    return Choice((now, *(one for one in points if one.counts != now.counts)), now)
+        return Choice((), now)
+    return Choice(runs(model, purse, stage, bounds, slots), now)
+
+
+def runs(model: Model, purse: Purse, stage: Stage, bounds: StageBounds, slots: float) -> tuple[Run, ...]:
+    """The curve of each profile that may be used and whose speed is known, as far as the purse reaches."""
+    first = max(bounds.low, 1)
+    found = []
+    for profile, price in sorted(purse.prices[stage].items()):
+        if model.knows(stage, profile) and profile not in bounds.barred and first <= bounds.high:
+            most = max(
+                purse.affords(stage, profile, bounds.high), first
+            )  # the first also when it is too dear: to say so
+            found.append(Run(profile, first, price, model.rates(stage, profile, range(first, most + 1), slots)))
+    return tuple(found)
 
 
 def unbounded_gain(model: Model, spec: AgenticRLJobSpec, current: Allocation) -> float:
     """The most that any allocation inside the spec could gain, to say honestly when scaling will not help."""
-    wide = {stage: StageBounds(spec.stage(stage).replicas.min, spec.stage(stage).replicas.max) for stage in Stage}
     old = model.promise(current).throughput
-    best = _split(model, spec, current, wide)
-    if isinstance(best, Infeasible) or old <= 0 or old == inf:
+    best = _split(model, purse_of(spec, NO_QUOTA), current, spec_bounds(spec))
+    if isinstance(best, Infeasible) or old <= 0:
         return 0.0
     return max(model.promise(best).throughput / old - 1, 0.0)
+
+
+def spec_bounds(spec: AgenticRLJobSpec) -> dict[Stage, StageBounds]:
+    """What the spec alone allows."""
+    return {stage: StageBounds(spec.stage(stage).replicas.min, spec.stage(stage).replicas.max) for stage in Stage}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Units: TypeAlias = NDArray[np.int64]
 """Amounts of a resource in whole units, so that sums are exact."""
+Indices: TypeAlias = NDArray[np.intp]
 
 UNITS_PER_GPU = 1000
 """The API admits GPUs in thousandths."""
@@ -30,7 +31,7 @@ def cleaned(rates: Floats) -> Floats:
     return np.clip(np.nan_to_num(rates, nan=0.0, posinf=LARGEST_RATE), 0.0, LARGEST_RATE)
 
 
-def staircase(prices: Units, rates: Floats) -> NDArray[np.intp]:
+def staircase(prices: Units, rates: Floats) -> Indices:
     """Indices of the points that no other beats in both: strictly rising prices, strictly rising rates.
 
     Of points alike in both the first is kept. `prices` and `rates` have one entry a point.
@@ -40,5 +41,5 @@ def staircase(prices: Units, rates: Floats) -> NDArray[np.intp]:
     before = np.concatenate(([-1.0], np.maximum.accumulate(sorted_rates)[:-1]))
     rising = order[sorted_rates > before]
     last_of_price = np.append(prices[rising][1:] != prices[rising][:-1], True)[: len(rising)]
-    kept: NDArray[np.intp] = rising[last_of_price]
+    kept: Indices = rising[last_of_price]
     return kept

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from math import inf, nan
 
+import numpy as np
 import pytest
 
 from steelyard.api import Stage
-from steelyard.balance.allocate import Choice, Infeasible, Optimum, Point, allocate, max_min, staircase
+from steelyard.balance.allocate import Infeasible, Optimum, allocate
+from steelyard.balance.offers import Choice, Point, Resource, Run
+from steelyard.balance.stairs import staircase
 
 SAMPLER, REWARD, TRAINER = Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER
 
 
-def points(rate: float, most: int, gpus: str = "1", profile: str = "whole", least: int = 1) -> tuple[Point, ...]:
+def run(rate: float, most: int, gpus: float = 1, profile: str = "whole", least: int = 1) -> Run:
     """`least`..`most` replicas of a profile, each adding `rate`."""
-    return tuple(Point(((profile, n),), n * Fraction(gpus), n * rate) for n in range(least, most + 1))
+    return Run(profile, least, (round(2 * gpus),), rate * np.arange(least, most + 1, dtype=np.float64))
 
 
-def choice(now: int, rate: float, most: int, **more: str) -> Choice:
-    mine = points(rate, most, **more)  # type: ignore[arg-type]
-    return Choice(mine, mine[now - 1])
+def choice(now: int, rate: float, most: int) -> Choice:
+    mine = run(rate, most)
+    return Choice((mine,), Point((("whole", now),), (2 * now,), rate * now))
+
+
+def gpus(amount: float) -> list[Resource]:
+    """A budget in halves of a GPU."""
+    return [Resource("GPUs", round(2 * amount), 2)]
 
 
 def solve(budget: float, *, efficient: bool = False, **stages: Choice) -> dict[str, int]:
     named = {Stage.of_field(field): of for field, of in stages.items()}
-    best = allocate(named, Fraction(budget), efficient=efficient)
+    best = allocate(named, gpus(budget), efficient=efficient)
     assert isinstance(best, Optimum), best
     return {stage.field: sum(n for _, n in point.counts) for stage, point in best.points.items()}
 
@@ -61,45 +69,89 @@ def test_efficiency_accepts_three_percent_less_for_fewer_gpus() -> None:
 
 
 def test_a_concave_curve_is_no_condition() -> None:
-    """Two ranks are no better than one, four are: the optimum jumps over the useless step."""
-    curve = (Point((("whole", 1),), Fraction(1), 1.0), Point((("whole", 4),), Fraction(4), 3.0))
-    useless = Point((("whole", 2),), Fraction(2), 1.0)
-    best = allocate(
-        {SAMPLER: choice(1, 3, 2), TRAINER: Choice((*curve, useless), curve[0])},
-        Fraction(5),
-    )
+    """Two ranks are no better than one, four are: the optimum jumps over the useless steps."""
+    ranks = Run("whole", 1, (2,), np.array([1.0, 1.0, 0.5, 3.0]))
+    best = allocate({SAMPLER: choice(1, 3, 2), TRAINER: Choice((ranks,))}, gpus(5))
     assert isinstance(best, Optimum)
     assert best.throughput == 3.0
-    assert best.points[TRAINER].gpus == 4
+    assert best.points[TRAINER].counts == (("whole", 4),)
 
 
 def test_the_cheaper_profile_wins_when_both_carry_enough() -> None:
-    mine = (*points(4, 2), *points(2, 4, gpus="1/2", profile="slice"))
-    best = max_min({REWARD: staircase(mine), TRAINER: staircase(points(2, 1))}, Fraction(4))
+    mine = (run(4, 2), run(2, 4, gpus=0.5, profile="slice"))
+    best = allocate({REWARD: Choice(mine), TRAINER: Choice((run(2, 1),))}, gpus(4), efficient=True)
     assert isinstance(best, Optimum)
     assert best.points[REWARD].counts == (("slice", 1),)
 
 
-def test_a_ceiling_makes_higher_rates_worthless() -> None:
-    best = max_min({REWARD: staircase(points(2, 4))}, Fraction(4), ceiling=3.0)
+def test_a_profile_that_another_beats_in_price_and_rate_is_never_chosen() -> None:
+    mine = (run(1, 4, gpus=2, profile="beaten"), run(2, 4, gpus=1, profile="better"))
+    best = allocate({REWARD: Choice(mine), TRAINER: Choice((run(6, 1),))}, gpus(5))
     assert isinstance(best, Optimum)
-    assert best.throughput == 3.0
-    assert best.points[REWARD].gpus == 2
+    assert best.points[REWARD].counts == (("better", 4),)
+    assert best.throughput == 6.0
+
+
+def test_a_quota_of_cpu_decides_between_profiles() -> None:
+    """The slice is cheaper in GPUs, but two of them need six CPUs and only four are left."""
+    resources = [Resource("GPUs", 8), Resource("CPUs", 5)]
+    slices = Run("slice", 1, (1, 3), np.array([1.0, 2.0, 3.0]))
+    whole = Run("whole", 1, (2, 2), np.array([2.0, 4.0]))
+    best = allocate(
+        {REWARD: Choice((slices, whole)), TRAINER: Choice((Run("whole", 1, (1, 1), np.array([3.0])),))}, resources
+    )
+    assert isinstance(best, Optimum)
+    assert best.points[REWARD].counts == (("whole", 2),)
+    assert best.taken(1) == 5
+
+
+def test_numbers_that_are_no_rate_carry_nothing() -> None:
+    curve = Run("whole", 1, (1,), np.array([nan, -3.0, inf, 2.0]))
+    best = allocate({REWARD: Choice((curve,)), TRAINER: Choice((run(4, 2),))}, gpus(4))
+    assert isinstance(best, Optimum)
+    assert best.throughput == 8.0
+    assert best.points[REWARD].counts == (("whole", 3),)
+
+
+CPUS = [Resource("GPUs", 8), Resource("CPUs", 3)]
+TWO_CPUS = Choice((Run("whole", 1, (1, 2), np.array([1.0])),))
+INFEASIBLE: dict[str, tuple[dict[Stage, Choice], list[Resource], str]] = {
+    "the budget": (
+        {SAMPLER: Choice((run(1, 3, least=2),)), TRAINER: choice(1, 1, 1)},
+        gpus(1.5),
+        "takes 3 GPUs of a budget of 1.5, 1.5 too many; sampler takes at least 2",
+    ),
+    "no budget at all": ({TRAINER: choice(1, 1, 1)}, gpus(0), "takes 1 GPUs of a budget of 0, 1 too many"),
+    "a stage that may have no replica": (
+        {SAMPLER: Choice(()), TRAINER: choice(1, 1, 1)},
+        gpus(9),
+        "sampler has no allowed number of replicas",
+    ),
+    "a stage that may not move": (
+        {SAMPLER: Choice((), Point((("whole", 9),), (18,), 1.0)), TRAINER: choice(1, 1, 1)},
+        gpus(8),
+        "takes 10 GPUs of a budget of 8, 2 too many; sampler takes at least 9",
+    ),
+    "a quota": ({SAMPLER: TWO_CPUS, TRAINER: TWO_CPUS}, CPUS, "takes 4 CPUs of a budget of 3, 1 too many"),
+    "budget and quota together": (
+        {
+            SAMPLER: Choice((Run("dear", 1, (8, 1), np.array([1.0])), Run("hungry", 1, (1, 3), np.array([1.0])))),
+            TRAINER: Choice((Run("whole", 1, (1, 1), np.array([1.0])),)),
+        },
+        CPUS,
+        "no mix of the allowed profiles fits GPUs and CPUs together",
+    ),
+}
+
+
+@pytest.mark.parametrize("binds", INFEASIBLE)
+def test_infeasible_is_a_result_that_names_the_constraint(binds: str) -> None:
+    choices, resources, says = INFEASIBLE[binds]
+    got = allocate(choices, resources)
+    assert isinstance(got, Infeasible)
+    assert says in got.constraint
 
 
 def test_a_staircase_drops_what_another_point_beats() -> None:
-    stairs = staircase([*points(1, 3), Point((("odd", 1),), Fraction(3), 2.5), Point((("slow", 1),), Fraction(2), 0.5)])
-    assert [(float(point.gpus), point.rate) for point in stairs] == [(1, 1), (2, 2), (3, 3)]
-
-
-@pytest.mark.parametrize(
-    ("choices", "budget", "says"),
-    [
-        ({SAMPLER: choice(1, 1, 1), TRAINER: choice(1, 1, 1)}, 1, "takes 2 GPUs of a budget of 1"),
-        ({SAMPLER: Choice(()), TRAINER: choice(1, 1, 1)}, 9, "sampler has no allowed number of replicas"),
-    ],
-)
-def test_infeasible_is_a_result_that_names_the_constraint(choices: dict[Stage, Choice], budget: int, says: str) -> None:
-    got = allocate(choices, Fraction(budget))
-    assert isinstance(got, Infeasible)
-    assert says in got.constraint
+    prices, rates = np.array([1, 2, 3, 3, 2, 1]), np.array([1.0, 2.0, 3.0, 2.5, 0.5, 1.0])
+    assert staircase(prices, rates).tolist() == [0, 1, 2]

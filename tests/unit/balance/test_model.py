@@ -14,7 +14,7 @@ from steelyard.balance.model import (
     Model,
     TokenLatency,
     Workload,
-    running_sequences,
+    closed_loop,
 )
 from tests.unit.balance.builders import START
 
@@ -48,27 +48,44 @@ def test_capacity_of_a_batching_sampler_is_its_full_batch_over_its_latency_there
 
 
 def test_the_closed_loop_solves_its_equation() -> None:
-    """N = n·b·(1 + Z/(L·tau(b)))."""
-    b = running_sequences(open_=16, replicas=2, tokens=40, outside=4.0, latency=LATENCY)
+    """N = n·b·(1 + Z/(L·tau(b))), with the b that follows from X = n·b/(L·tau(b))."""
+    episodes = closed_loop(open_=16, replicas=2.0, tokens=40, outside=4.0, latency=LATENCY)
+    b = episodes * 40 * LATENCY.alpha / (2 - episodes * 40 * LATENCY.beta)
     assert 2 * b * (1 + 4.0 / (40 * LATENCY.at(b))) == pytest.approx(16)
 
 
 def test_without_batching_cost_the_loop_is_littles_law() -> None:
     flat = replace(LATENCY, beta=0.0)
-    b = running_sequences(open_=16, replicas=2, tokens=40, outside=4.0, latency=flat)
-    throughput = 2 * b / (40 * 0.02)
-    assert throughput == pytest.approx(16 / (4.0 + 40 * 0.02))  # N/(Z + R)
+    assert closed_loop(16, 2.0, 40, 4.0, flat) == pytest.approx(16 / (4.0 + 40 * 0.02))  # N/(Z + R)
 
 
 def test_sequences_beyond_what_the_replica_can_run_wait() -> None:
-    assert running_sequences(open_=10_000, replicas=1, tokens=40, outside=0.1, latency=LATENCY) == 64
+    assert closed_loop(10_000, 1.0, 40, 0.1, LATENCY) == pytest.approx(LATENCY.capacity / 40)
 
 
-@pytest.mark.parametrize(
-    ("open_", "replicas", "why"), [(0, 1, "no episode"), (5, 0, "no sampler"), (-1, 1, "nonsense")]
-)
+@pytest.mark.parametrize(("open_", "replicas", "why"), [(0, 1.0, "no episode"), (5, 0.0, "no sampler")])
 def test_an_empty_loop_runs_nothing(open_: float, replicas: float, why: str) -> None:
-    assert running_sequences(open_, replicas, 40, 4.0, LATENCY) == 0.0, why
+    assert closed_loop(open_, replicas, 40, 4.0, LATENCY) == 0.0, why
+
+
+def test_episodes_and_admission_agree_on_one_throughput() -> None:
+    """What is trained leaves fewer slots open, and with those slots exactly so much is trained."""
+    model = a_model(capacities=replace(a_model().capacities, trainer_seconds=0.2), bounds=Bounds(batch=32, open=64))
+    throughput = model.episodes({"whole": 2}, 100, 50.0)
+    assert model.loop({"whole": 2}, model.useful_slots(throughput)) == pytest.approx(throughput)
+    assert 16 < model.useful_slots(throughput) < 48
+
+
+@pytest.mark.parametrize("stage", [Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER])
+@pytest.mark.parametrize("known", [True, False], ids=["latency known", "latency unknown"])
+def test_a_curve_is_the_rate_at_each_number_of_replicas(stage: Stage, known: bool) -> None:
+    model = a_model(catching_up={Stage.REWARD_SERVER: 6.0})
+    if not known:
+        model = replace(model, capacities=replace(model.capacities, latency={}))
+    curve = model.rates(stage, "whole", range(1, 9), slots=24)
+    for n, rate in enumerate(curve.tolist(), start=1):
+        alone = model.rate(stage, {"whole": n})
+        assert rate == pytest.approx(model.episodes({"whole": n}, 24, alone) if stage is Stage.SAMPLER else alone)
 
 
 def test_one_environment_replica_with_a_slow_tool_binds() -> None:
