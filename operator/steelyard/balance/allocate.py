@@ -62,7 +62,7 @@ def allocate(
     if not efficient:
         picked = _spend_rest(offers, picked, budget, throughput)
     points = {stage: one.point(index) for (stage, one), index in zip(stages.items(), picked, strict=True)}
-    return Optimum(min(point.rate for point in points.values()), points)
+    return Optimum(min(float(one.rates[index]) for one, index in zip(offers, picked, strict=True)), points)
 
 
 def _spend_rest(stages: Sequence[Offers], picked: Sequence[int], budget: Units, throughput: float) -> list[int]:

@@ -28,7 +28,8 @@ def gpu_units(gpus: float) -> int:
 
 def cleaned(rates: Floats) -> Floats:
     """Rates as the allocation can use them: what is no number or negative carries nothing, infinity is very much."""
-    return np.clip(np.nan_to_num(rates, nan=0.0, posinf=LARGEST_RATE), 0.0, LARGEST_RATE)
+    possible: Floats = np.fmin(np.fmax(rates, 0.0), LARGEST_RATE)  # of NaN and 0 fmax takes 0
+    return possible
 
 
 def staircase(prices: Units, rates: Floats) -> Indices:
