@@ -158,7 +158,7 @@ def improve(picture: Picture, model: Model, throughput: float) -> Outcome:
     step = seen.job.status.training.step if seen.job.status.training else None
     refused: list[Veto] = []
     for propose in (more_slots, better_split):
-        candidate = propose(model, spec, current, bounds)
+        candidate = propose(model, spec, current, bounds, seen.quota)
         if isinstance(candidate, Infeasible):
             return hold("Infeasible", f"no change because {candidate.constraint}")
         if candidate is None:

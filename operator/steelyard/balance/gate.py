@@ -163,5 +163,5 @@ def sure_gain(model: Model, before: Allocation, after: Allocation) -> float:
 
 
 def _gain(model: Model, before: Split, after: Split) -> float:
-    old = model.promise(before).throughput
-    return model.promise(after).throughput / old - 1 if old > 0 else 0.0
+    old = model.throughput(before)
+    return model.throughput(after) / old - 1 if old > 0 else 0.0

@@ -20,6 +20,9 @@ TRAINER_EXPONENT = 0.9
 TINY = 1e-9
 """Seconds or tokens below which a trajectory asks nothing of a stage."""
 
+SERVING = (Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER)
+"""Stages with a service rate; the environment is a delay in their loop."""
+
 Amount = TypeVar("Amount", float, Floats)
 """One number, or one for each number of replicas: the same formula serves both."""
 
@@ -218,11 +221,15 @@ class Model:
             self._loop(replicas, latency, max(most - batch, 1.0)),
         )
 
+    def throughput(self, split: Split) -> float:
+        """Trajectories trained per second under `split`: what `promise` says, without why."""
+        carried = min(self.rate(stage, split[stage]) for stage in SERVING)
+        slots = sum(split[Stage.ENVIRONMENT].values()) * self.capacities.slots
+        return self.episodes(split[Stage.SAMPLER], slots, carried)
+
     def promise(self, allocation: Split) -> Promise:
         """Throughput of `allocation` and the stage that binds it."""
-        limits = {
-            stage: self.rate(stage, allocation[stage]) for stage in (Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER)
-        }
+        limits = {stage: self.rate(stage, allocation[stage]) for stage in SERVING}
         others = min(limits.values())
         slots = sum(allocation[Stage.ENVIRONMENT].values()) * self.capacities.slots
         looped = self.episodes(allocation[Stage.SAMPLER], slots, others)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from steelyard.api import AgenticRLJobSpec, Allocation, Stage
 from steelyard.balance.allocate import Infeasible, allocate
 from steelyard.balance.bounds import StageBounds
-from steelyard.balance.model import Model, Promise
+from steelyard.balance.model import SERVING, Model, Promise
 from steelyard.balance.offers import Choice, Point, Run
 from steelyard.balance.purse import Purse, purse_of
 
@@ -18,7 +18,6 @@ SLOT_HEADROOM = 1.25
 """Episodes are sized for so much more than the GPU stages can carry."""
 NEARLY = 0.99
 """Replicas that would add less than a hundredth are not asked for."""
-GPU_STAGES = (Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _candidate(model: Model, spec: AgenticRLJobSpec, before: Allocation, after: 
 def _more_slots(model: Model, purse: Purse, allocation: Allocation, bounds: StageBounds) -> Allocation:
     """`allocation` with enough environment replicas that its GPU stages, not the open episodes, set the pace."""
     promise = model.promise(allocation)
-    carried = min(promise.limits[stage] for stage in GPU_STAGES)
+    carried = min(promise.limits[stage] for stage in SERVING)
     if promise.throughput >= carried:
         return allocation
     profiles = allocation[Stage.ENVIRONMENT] or {next(iter(purse.prices[Stage.ENVIRONMENT])): 0}
@@ -109,7 +108,7 @@ def _split(
     environment = bounds[Stage.ENVIRONMENT]
     slots = max(environment.high, current.replicas(Stage.ENVIRONMENT)) * model.capacities.slots
     left = purse.less(Stage.ENVIRONMENT, current[Stage.ENVIRONMENT])
-    choices = {stage: _choice(model, left, stage, current[stage], bounds[stage], slots) for stage in GPU_STAGES}
+    choices = {stage: _choice(model, left, stage, current[stage], bounds[stage], slots) for stage in SERVING}
     best = allocate(choices, left.resources, efficient=efficient)
     if isinstance(best, Infeasible):
         return best
@@ -145,11 +144,11 @@ def runs(model: Model, purse: Purse, stage: Stage, bounds: StageBounds, slots: f
 
 def unbounded_gain(model: Model, spec: AgenticRLJobSpec, current: Allocation) -> float:
     """The most that any allocation inside the spec could gain, to say honestly when scaling will not help."""
-    old = model.promise(current).throughput
+    old = model.throughput(current)
     best = _split(model, purse_of(spec, NO_QUOTA), current, spec_bounds(spec))
     if isinstance(best, Infeasible) or old <= 0:
         return 0.0
-    return max(model.promise(best).throughput / old - 1, 0.0)
+    return max(model.throughput(best) / old - 1, 0.0)
 
 
 def spec_bounds(spec: AgenticRLJobSpec) -> dict[Stage, StageBounds]:

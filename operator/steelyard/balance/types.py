@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 
 from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, Stage
 
@@ -61,6 +62,9 @@ class Seen:
     """Stage -> profile -> counts, from live children and pods; a profile without a workload is absent."""
     held: Mapping[Stage, str] = field(default_factory=dict)
     """Stages that must not be moved, each with the reason (an HPA owns its replicas, say)."""
+    quota: Mapping[str, Fraction] = field(default_factory=dict)
+    """What the namespace's quotas leave to the job's stages (`hard` less what others use), by the resource that pods
+    request: `cpu` in cores, `memory` in bytes. Absent is unknown, and then unbounded."""
 
     def pods(self) -> Iterator[PodView]:
         for profiles in self.stages.values():

@@ -6,11 +6,13 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from steelyard.api import Stage
 from steelyard.balance.allocate import Infeasible, Optimum, allocate
 from steelyard.balance.offers import Choice, Point, Resource, Run
 from steelyard.balance.stairs import staircase
+from tests.unit.balance.problems import Problem, everything, problems
 
 SAMPLER, REWARD, TRAINER = Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER
 
@@ -150,6 +152,16 @@ def test_infeasible_is_a_result_that_names_the_constraint(binds: str) -> None:
     got = allocate(choices, resources)
     assert isinstance(got, Infeasible)
     assert says in got.constraint
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(problems(most_resources=2))
+def test_no_combination_of_any_small_problem_is_better(problem: Problem) -> None:
+    every, best = everything(problem), allocate(problem.choices, problem.resources)
+    if isinstance(best, Infeasible):
+        assert not every
+    else:
+        assert best.throughput >= max(outcome.throughput for outcome in every) * (1 - 1e-9)
 
 
 def test_a_staircase_drops_what_another_point_beats() -> None:
