@@ -64,7 +64,8 @@ USER 65532:65532
 ENTRYPOINT ["python", "-m", "steelyard_workers.environment"]
 
 # Sampler and trainer on CPU are one set of packages, hence one layer. There is no C++ compiler, so torch must not try to compile;
-# pods share cores, so vLLM must neither bind its threads to some, nor spin on as many as there are, nor warm up.
+# pods share cores, so vLLM must neither bind its threads to some, nor spin on as many as there are, nor warm up; and its engine
+# runs the model itself, for a worker process would spin for a second after every step.
 FROM base AS learning-cpu
 COPY requirements-cpu.txt /opt/steelyard/requirements.txt
 ARG CPU_WHEELS
@@ -73,7 +74,7 @@ RUN --mount=type=bind,from=tools,source=/opt/tools,target=/opt/tools --mount=typ
     /opt/tools/bin/install --python /opt/steelyard --no-deps --compile-bytecode --require-hashes -r /opt/steelyard/requirements.txt && \
     /opt/tools/bin/install --python /opt/steelyard --no-deps --compile-bytecode /wheels/${CPU_WHEELS}/*.whl && \
     find /opt/steelyard/lib -name '*.so' -size +1M -path '*/vllm/*' -exec strip --strip-unneeded {} +
-ENV TORCH_COMPILE_DISABLE=1 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_CPU_CI_ENV=1 OMP_NUM_THREADS=1
+ENV TORCH_COMPILE_DISABLE=1 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_CPU_CI_ENV=1 VLLM_ENABLE_V1_MULTIPROCESSING=0 OMP_NUM_THREADS=1
 
 FROM learning-cpu AS sampler-cpu
 

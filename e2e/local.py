@@ -61,6 +61,14 @@ def job_json(**overrides: Any) -> dict[str, Any]:
     return {"name": JOB, "namespace": "local", "uid": "local-job", "spec": spec}
 
 
+VLLM_ON_CPU = {
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_CI_ENV": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+"""What the sampler image sets for vLLM where no GPU is."""
+
+
 class Process:
     """One program of the pipeline, which may be started again after its end."""
 
@@ -141,8 +149,7 @@ class Pipeline:
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "VLLM_CPU_CI_ENV": "1",
+            **VLLM_ON_CPU,
             "STEELYARD_CONFIG": str(folder / "job.json"),
             "STEELYARD_MODEL": str(model),
             "STEELYARD_TASKS": str(tasks),

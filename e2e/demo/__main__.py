@@ -13,6 +13,7 @@ from rich.live import Live
 
 from e2e.checker import Findings, check, check_offline
 from e2e.cluster import Cluster, ClusterError
+from e2e.cluster.build import fetch
 from e2e.cluster.progress import Progress
 from e2e.demo import claims, screen, signals
 from e2e.demo.gpus import GpuLog, gpu_value
@@ -25,7 +26,7 @@ from e2e.kube import Kube, Object, condition, load_yaml
 NAMESPACE = "default"
 TINY = Path(__file__).parent.parent / "models" / "tiny"
 PATIENCE_SECONDS = 1200
-CHECK_EVERY_SECONDS = 10
+CHECK_EVERY_SECONDS = 20
 PLAIN_EVERY_SECONDS = 10
 
 
@@ -109,6 +110,7 @@ class Watch:
 def run(learning_rate: str | None, console: Console) -> Report:
     """Everything from nothing to the report."""
     watch, progress = Stopwatch(), Progress(console)
+    fetch()
     with watch.measure("images"):
         images = build(TARGETS, progress)
     cluster = Cluster("demo", progress)

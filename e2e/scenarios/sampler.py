@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from e2e.local import TINY, VLLM_ON_CPU
 from steelyard_workers.bus import Bus
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import PolicyVersion
@@ -26,7 +27,6 @@ from steelyard_workers.sampler.canary import FILE
 from steelyard_workers.sampler_protocol import MODEL_NAME, VERSION_HEADER
 from tests.pipeline import free_port, job_config, nats_server, worker_environment
 
-TINY = Path(__file__).parents[1] / "models" / "tiny"
 START_SECONDS = 300
 PATIENCE_SECONDS = 60
 FLAGS = [
@@ -139,8 +139,7 @@ def running_sampler(folder: Path) -> Iterator[Sampler]:
             nats.url,
             PORT=str(port),
             STEELYARD_MODEL=str(TINY),
-            VLLM_CPU_CI_ENV="1",
-            VLLM_CPU_OMP_THREADS_BIND="nobind",
+            **VLLM_ON_CPU,
         )
         command = [sys.executable, "-m", "steelyard_workers.sampler"]
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.scenarios.sampler import LONG, PROMPT, START_SECONDS, TINY, Publisher, Sampler, load, running_sampler
+from e2e.local import TINY
+from e2e.scenarios.sampler import LONG, PROMPT, START_SECONDS, Publisher, Sampler, load, running_sampler
 from steelyard_workers.sampler.canary import FILE, FLOAT32_TOLERANCE
 from steelyard_workers.sampler_protocol import VERSION_HEADER
 from tests.pipeline import job_config, worker_environment
