@@ -4,6 +4,7 @@ from steelyard.api.allocation import Allocation
 from steelyard.api.base import InvalidResource, ObjectMeta, explain
 from steelyard.api.job import AgenticRLJob, AgenticRLJobSpec, Algorithm, ClaimSource, ConfigMapSource
 from steelyard.api.names import Stage, revision_name
+from steelyard.api.planning import Planning
 from steelyard.api.quantities import format_quantity, parse_quantity
 from steelyard.api.revision import (
     AllocationRevision,
@@ -53,6 +54,7 @@ __all__ = [
     "Move",
     "ObjectMeta",
     "Origin",
+    "Planning",
     "Prediction",
     "ReplicaCounts",
     "Replicas",

@@ -8,6 +8,7 @@ from pydantic import Field, WithJsonSchema
 from steelyard.api.allocation import Allocation
 from steelyard.api.base import Arguments, Model, ObjectMeta, ObjectName, Rule, immutable
 from steelyard.api.names import Stage
+from steelyard.api.planning import Planning
 from steelyard.api.quantities import Quantity
 from steelyard.api.rules import JOB_RULES, MODEL_RULES, SOURCE_RULES
 from steelyard.api.scaling import Budget, Scaling
@@ -157,6 +158,8 @@ class AgenticRLJobSpec(Model):
     """Bounds of the queues between the stages."""
     scaling: Scaling = Scaling()
     """How the operator moves capacity between the stages."""
+    planning: Planning | None = None
+    """What the operator may expect of the model and the GPUs until it has measured them."""
     tracing: Tracing = Tracing()
     """Spans of trajectories."""
 

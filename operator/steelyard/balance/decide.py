@@ -13,6 +13,7 @@ from steelyard.balance.gate import Case, Veto, veto
 from steelyard.balance.ledger import inputs_of, is_open, known, successor
 from steelyard.balance.model import Model, Promise
 from steelyard.balance.observe import STEPS, Observed, observe
+from steelyard.balance.priors import start
 from steelyard.balance.propose import Candidate, better_split, more_slots, unbounded_gain
 from steelyard.balance.types import Action, Decision, Instant, Rates, Seen
 from steelyard.balance.words import changes, instant, number, percent
@@ -65,7 +66,7 @@ def hold(kind: str, reason: str) -> Outcome:
 
 def first(seen: Seen) -> Outcome:
     """The job's first revision; no metrics are needed to start."""
-    revision = successor(seen, repaired(seen.job.spec, seen.job.spec.initial_allocation), "initial allocation")
+    revision = successor(seen, repaired(seen.job.spec, start(seen.job.spec)), "initial allocation")
     return Outcome(
         Decision(Action.INITIAL, "Initial", f"initial allocation: {revision.spec.allocation.after}"), revision
     )

@@ -15,6 +15,7 @@ from steelyard.balance import sampler
 from steelyard.balance.counter import Counter, Gauge
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
 from steelyard.balance.observe import WORKING, Observed, PodWindow, StageWindow
+from steelyard.balance.priors import speeds
 
 EDGE_ERROR = 0.5
 """Units that a window cuts in two, on average: with u units the demand is known to about 0.5/u."""
@@ -68,7 +69,8 @@ def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING)
     for stage, profiles in rates.items():
         rates[stage] = {**_aged(known.capacities.rates.get(stage, {})), **profiles}
     rates[Stage.SAMPLER].update({name: Estimate(tau.capacity, tau.error) for name, tau in latency.items()})
-    rates = {stage: _with_priors(stage, profiles, spec) for stage, profiles in rates.items()}
+    tokens = sum(_tokens_rate(pod) for pod in windows[Stage.SAMPLER].pods) / episodes
+    rates = {stage: _with_priors(profiles, speeds(stage, spec, tokens)) for stage, profiles in rates.items()}
     latency = _latency_priors(latency, rates[Stage.SAMPLER])
     capacities = Capacities(
         rates,
@@ -250,17 +252,16 @@ def _aged_latencies(profiles: Mapping[str, TokenLatency]) -> dict[str, TokenLate
     }
 
 
-def _with_priors(stage: Stage, profiles: Mapping[str, Estimate], spec: AgenticRLJobSpec) -> dict[str, Estimate]:
-    """Profiles never tried get the rate of the best-known one, times the speed the user expects of them."""
-    speeds = {profile.name: profile.speed_percent for profile in spec.stage(stage).gpu_profiles}
-    usable = {name: one for name, one in profiles.items() if name in speeds or not speeds}
+def _with_priors(profiles: Mapping[str, Estimate], expected: Mapping[str, float]) -> dict[str, Estimate]:
+    """Profiles never tried get the rate of the best-known one, times the relative speed expected of them."""
+    usable = {name: one for name, one in profiles.items() if name in expected or not expected}
     known = min(usable, key=lambda name: (usable[name].error, name), default=None)
-    if known is None or known not in speeds:
+    if known is None or known not in expected:
         return usable
-    for name, speed in speeds.items():
+    for name, speed in expected.items():
         if name not in usable:
             base = usable[known]
-            usable[name] = Estimate(base.value * speed / speeds[known], sqrt(base.error**2 + PRIOR_ERROR**2))
+            usable[name] = Estimate(base.value * speed / expected[known], sqrt(base.error**2 + PRIOR_ERROR**2))
     return usable
 
 

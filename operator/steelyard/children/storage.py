@@ -18,7 +18,7 @@ from steelyard.children.common import (
 )
 from steelyard.children.pods import spec_values
 
-NOT_FOR_WORKERS = ("suspend", "scaling")
+NOT_FOR_WORKERS = ("suspend", "scaling", "planning")
 
 
 def config_map(job: AgenticRLJob, images: Images) -> Manifest:

@@ -75,6 +75,12 @@ def _job(question: Question, found: Plan, group: int) -> dict[str, Any]:
                 "maxTrajectories": open_trajectories,
                 "maxExperience": (EVERY + STALENESS + 1) * question.batch,
             },
+            "planning": {
+                "model": question.model.name,
+                "hardware": question.hardware.name,
+                "promptTokens": round(float(question.lengths.prompt.mean())),
+                "outputTokens": round(float(question.lengths.generated.mean())),
+            },
             **_scaling(found.samplers, profiles),
         },
     }

@@ -63,6 +63,7 @@ ACCEPTED = [
     Case("arguments for plug-ins", {f"{ENVIRONMENT}.args": {"tool_seconds": "0.5"}, "algorithm.args": {"lr": "1e-6"}}),
     Case("anything in a pod template", {f"{SAMPLER}.template": {"spec": {"nodeSelector": {"a": "b"}, "x": [{}]}}}),
     Case("a pinned revision", {"scaling.pin": "calculator-3"}),
+    Case("rows of the planner", {"planning": {"model": "qwen3-14b", "hardware": "a800-80g", "outputTokens": 9000}}),
 ]
 
 REFUSED = [
@@ -89,6 +90,18 @@ REFUSED = [
     ),
     Refusal(
         "a stage that may be empty", {f"{SAMPLER}.replicas.min": 0}, field="spec.stages.sampler.replicas.min", value="0"
+    ),
+    Refusal(
+        "a model that the planner has no row of",
+        {"planning": {"model": "qwen9", "hardware": "a800-80g"}},
+        field="spec.planning.model",
+        value="qwen9",
+    ),
+    Refusal(
+        "a trajectory without output",
+        {"planning": {"model": "qwen3-14b", "hardware": "a800-80g", "outputTokens": 0}},
+        field="spec.planning.outputTokens",
+        value="0",
     ),
     Refusal(
         "two trainers", {"stages.trainer.replicas": {"max": 2}}, field="spec.stages.trainer.replicas.max", value="2"

@@ -63,6 +63,8 @@ def test_yaml_is_a_job_that_starts_with_the_plan(gpus: int, batch: int) -> None:
     (sampler,) = document["sampling"]["samplers"]
     assert start[Stage.SAMPLER] == {f"tp{sampler['tensorParallel']}": sampler["replicas"]}
     assert start.gpus(prices) == gpus - document["freeGpus"]
+    assert job.spec.planning
+    assert job.spec.planning.output_tokens == pytest.approx(9600, rel=0.1)
 
 
 def test_yaml_of_a_mixed_plan_fixes_its_allocation() -> None:

@@ -5,6 +5,8 @@ Its figures are those of its released cost model and optimizer on the same hardw
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,9 @@ from benchmarks.planner.inputs import BATCH, CONTEXT, GPUS, history
 from steelyard.balance.coldstart import Lengths, Plan
 from steelyard.balance.coldstart.rollout import TP_SIZES, demand
 from steelyard.balance.coldstart.training import Table, table
+from steelyard.balance.gate import payback
+from tests.builders import a_job
+from tests.unit.balance.test_gate import a_case
 from tests.unit.coldstart.builders import a_model, a_plan, a_question, alike, an_engine, engines, some_hardware
 
 SHORT = alike(np.linspace(1, 2000, 512).tolist(), prompt=1)
@@ -80,6 +85,22 @@ def test_5_no_way_to_train_is_preferred_absurdly() -> None:
     assert data < tensor < 2 * data
     assert 0.95 * data < pipeline < 1.2 * data
     assert seconds(ways_to_train(history(512), 16), 1, 8, 2) > seconds(ways_to_train(history(512), 16), 1, 1, 16)
+
+
+def test_6_a_move_pays_back_over_the_iterations_to_come() -> None:
+    """NetX-lab/Libra, 6: a plan that saves 14 s an iteration for ever was refused at a cost of 15 s, since the cost was
+    charged against one iteration. The gate counts what the horizon and the remaining steps will earn."""
+    case = a_case(job=a_job({"algorithm.steps": 1000}), step=10)
+    candidate = case.candidate
+    faster = replace(
+        candidate,
+        old=replace(candidate.old, throughput=case.spec.algorithm.batch / 100),
+        new=replace(candidate.new, throughput=case.spec.algorithm.batch / 86),
+    )
+    lasting = replace(case, candidate=faster, throughput=faster.old.throughput)
+    assert lasting.cost.seconds > 14
+    assert payback(lasting) is None
+    assert payback(replace(lasting, step=999)) is not None
 
 
 def test_7_rollout_grows_with_length_faster_than_training() -> None:

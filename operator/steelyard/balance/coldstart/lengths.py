@@ -18,6 +18,10 @@ Floats = NDArray[np.float64]
 COLUMNS = ("input_len", "output_len")
 MOST_TOKENS = 10_000_000
 QUANTILES = 512
+SIGMA = 0.9
+"""Spread of agentic lengths where nothing is known."""
+CONTEXT = 40_960
+"""Longest trajectory where nothing is known."""
 
 
 @dataclass(frozen=True, eq=False)
