@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import pi, sin
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -201,7 +202,8 @@ def test_no_input_makes_a_stage_move_twice_in_a_cooldown(shape: str, knob: str, 
     loop = Loop(demo_job({"scaling.cooldownSeconds": COOLDOWN, "scaling.intervalSeconds": 10}), calm)
     for second in range(0, 500, 10):
         level = low + (high - low) * SHAPES[shape](second, period, chance)
-        loop.pipeline.setup = replace(calm, **{knob: round(level) if knob == "tokens" else level})
+        turned: dict[str, Any] = {knob: round(level) if knob == "tokens" else level}
+        loop.pipeline.setup = replace(calm, **turned)
         loop.run(10)
     rests(loop.revisions, COOLDOWN)
     bars_hold(loop.revisions, 600)

@@ -26,6 +26,8 @@ class StageBounds:
     """Why it stays exactly as it is, if it must."""
     barred: frozenset[str] = frozenset()
     """Profiles not to be tried for now: a move to them was rolled back."""
+    limited: str | None = None
+    """Why it may become less than the spec allows, when a failed move is the reason."""
 
 
 def stage_bounds(seen: Seen, current: Allocation, now: Instant) -> dict[Stage, StageBounds]:
@@ -35,24 +37,36 @@ def stage_bounds(seen: Seen, current: Allocation, now: Instant) -> dict[Stage, S
     barred = barred_profiles(seen.revisions, horizon, now)
     bounds = {}
     for stage in Stage:
-        ceiling = lacked[stage].spec.allocation.after.replicas(stage) - 1 if stage in lacked else None
-        profiles = frozenset(profile for of, profile in barred if of is stage)
-        bounds[stage] = _bounds(seen, stage, current.replicas(stage), ceiling, profiles, now)
+        bound = _bounds(seen, stage, current.replicas(stage), now)
+        if not bound.frozen:
+            profiles = frozenset(profile for of, profile in barred if of is stage)
+            bound = _less(bound, stage, current.replicas(stage), lacked.get(stage), profiles)
+        bounds[stage] = bound
     return bounds
 
 
-def _bounds(
-    seen: Seen, stage: Stage, replicas: int, ceiling: int | None, barred: frozenset[str], now: Instant
-) -> StageBounds:
+def _bounds(seen: Seen, stage: Stage, replicas: int, now: Instant) -> StageBounds:
     spec = seen.job.spec.stage(stage).replicas
     frozen = seen.held.get(stage) or _resting(seen, stage, now)
     if frozen:
         return StageBounds(replicas, replicas, frozen)
     low = max(spec.min, -(-replicas // MOST_GROWTH))
     high = min(spec.max, max(replicas * MOST_GROWTH, 1))
-    if ceiling is not None:
-        high = max(min(high, ceiling), min(replicas, high))
-    return StageBounds(min(low, high), high, barred=barred)
+    return StageBounds(min(low, high), high)
+
+
+def _less(
+    bound: StageBounds, stage: Stage, replicas: int, lacked: AllocationRevision | None, barred: frozenset[str]
+) -> StageBounds:
+    """The bound without what failed: fewer replicas than never got ready, no profile that was rolled back."""
+    high, reasons = bound.high, []
+    if lacked is not None:
+        asked = lacked.spec.allocation.after.replicas(stage)
+        high = max(min(high, asked - 1), min(replicas, high))
+        reasons.append(f"{lacked.metadata.name} asked for {asked} {stage} replicas that never got ready")
+    if barred:
+        reasons.append(f"{stage} was rolled back from {', '.join(sorted(barred))}")
+    return StageBounds(min(bound.low, high), high, barred=barred, limited="; ".join(reasons) or None)
 
 
 def _resting(seen: Seen, stage: Stage, now: Instant) -> str | None:

@@ -170,10 +170,11 @@ def improve(picture: Picture, model: Model, throughput: float) -> Outcome:
             return _move(picture, case)
         refused.append(objection)
     frozen = [bound.frozen for bound in bounds.values() if bound.frozen]
-    if refused and not (frozen and all(one.kind == "DeadBand" for one in refused)):
+    limits = [*frozen, *(bound.limited for bound in bounds.values() if bound.limited)]
+    if refused and not (limits and all(one.kind == "DeadBand" for one in refused)):
         return hold(refused[-1].kind, refused[-1].reason)
-    if frozen and unbounded_gain(model, spec, current) * 100 >= max(spec.scaling.min_gain_percent, 1):
-        return hold("Cooldown", f"no change because {'; '.join(frozen)}")
+    if limits and unbounded_gain(model, spec, current) * 100 >= max(spec.scaling.min_gain_percent, 1):
+        return hold("Cooldown" if frozen else "Barred", f"no change because {'; '.join(limits)}")
     return _best(model, spec_gain=unbounded_gain(model, spec, current), current=current)
 
 
