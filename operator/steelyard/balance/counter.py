@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
+from operator import lt, sub
 
 from steelyard.balance.types import Instant, Series
 
@@ -19,7 +20,11 @@ Sample = tuple[Instant, float]
 def sane(samples: Sequence[Sample], since: Instant, until: Instant) -> Sequence[Sample]:
     """The samples (oldest first) inside [since, until] with finite, non-negative values, one for each instant."""
     kept = samples[bisect_left(samples, (since, -inf)) : bisect_right(samples, (until, inf))]
-    if all(0 <= value < LARGEST for _, value in kept) and all(a < b for (a, _), (b, _) in pairwise(kept)):
+    if not kept:
+        return kept
+    times, values = zip(*kept, strict=True)
+    # a NaN or an infinity anywhere shows in the sum, so that thousands of good samples cost no loop of ours
+    if min(values) >= 0 and sum(values) < LARGEST and all(map(lt, times, times[1:])):
         return kept
     return list({at: (at, value) for at, value in kept if 0 <= value < LARGEST}.values())
 
@@ -40,13 +45,13 @@ class Counter:
         """
         if not samples:
             return cls()
-        born_late = pod_since is not None and pod_since < samples[0][0]
-        times = [pod_since, samples[0][0]] if pod_since is not None and born_late else [samples[0][0]]
-        totals = [0.0, samples[0][1]] if born_late else [0.0]
-        for (_, before), (at, value) in pairwise(samples):
-            times.append(at)
-            totals.append(totals[-1] + (value - before if value >= before else value))
-        return cls(tuple(times), tuple(totals))
+        times, values = zip(*samples, strict=True)
+        steps = list(map(sub, values[1:], values))
+        if steps and min(steps) < 0:
+            steps = [step if step >= 0 else value for step, value in zip(steps, values[1:], strict=True)]
+        if pod_since is not None and pod_since < times[0]:
+            return cls((pod_since, *times), tuple(accumulate([values[0], *steps], initial=0.0)))
+        return cls(times, tuple(accumulate(steps, initial=0.0)))
 
     def at(self, instant: Instant) -> float:
         """The increase up to `instant`, linear between samples, flat outside them."""
