@@ -94,7 +94,7 @@ def seen(view: View, resource: AgenticRLJob) -> Seen:
     stages: dict[Stage, dict[str, StageCounts]] = {}
     for stage, profile in slots(resource):
         workload = view.workload((stage, profile))
-        pods = tuple(map(_pod_view, view.pods_of((stage, profile))))
+        pods = tuple(map(pod_view, view.pods_of((stage, profile))))
         if workload is None and not pods:
             continue
         stages.setdefault(stage, {})[profile] = StageCounts(
@@ -146,7 +146,8 @@ def _reasons(failed: tuple[Pod, ...]) -> tuple[str, ...]:
     return tuple(sorted({pod.problem.reason if pod.problem else "Failed" for pod in failed}))
 
 
-def _pod_view(pod: Pod) -> PodView:
+def pod_view(pod: Pod) -> PodView:
+    """One pod in the words of the balance."""
     return PodView(
         name=pod.name,
         uid=pod.uid,

@@ -1,0 +1,79 @@
+"""Recordings are the balance's own types as JSON, read strictly: what is wrong is named."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from steelyard.api import Stage
+from steelyard.balance.types import PodView, Rates, Series
+from steelyard.twin.recording import Malformed, Recording, Window, counted, read, write
+from tests.builders import a_job, an_allocation
+
+
+def a_recording() -> Recording:
+    pods = (
+        PodView("calculator-sampler-1", "u1", Stage.SAMPLER, "whole", True, created=900.0),
+        PodView("calculator-sampler-2", "u2", Stage.SAMPLER, "whole", False, problem="Unschedulable"),
+        PodView("calculator-sampler-3", "u3", Stage.SAMPLER, "slice", True, terminating=True),
+    )
+    series = Series((("stage", "sampler"), ("state", "busy")), ((1000.0, 2.0), (1015.0, 3.5)))
+    rates = Rates(60.0, {"steelyard_stage_seconds_total": {"calculator-sampler-1": (series,)}})
+    return Recording(a_job(), (Window(an_allocation(), 1000.0, 1060.0, pods, rates),))
+
+
+def test_a_recording_survives_being_written() -> None:
+    assert read(write(a_recording())) == a_recording()
+
+
+def test_pods_are_counted_as_the_operator_counts_them() -> None:
+    stages = counted(a_recording().windows[0].pods)[Stage.SAMPLER]
+    whole, part = stages["whole"], stages["slice"]
+    assert (whole.desired, whole.ready, whole.pending, whole.draining) == (2, 1, 1, 0)
+    assert (part.desired, part.ready, part.pending, part.draining) == (0, 0, 0, 1)
+
+
+def _with(old: str, new: str) -> Callable[[str], str]:
+    def damage(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, 1)
+
+    return damage
+
+
+MALFORMED = {
+    "not JSON": (lambda text: text[:-9], "Invalid JSON"),
+    "no job": (lambda _: '{"windows": []}', "job: Field required"),
+    "a job that the API would refuse": (
+        _with('"maxStaleness":2', '"maxStaleness":-1'),
+        "job.spec.algorithm.maxStaleness",
+    ),
+    "no windows": (
+        lambda text: text[: text.index('"windows"')] + '"windows":[]}',
+        "windows: a recording has at least one",
+    ),
+    "an instant in words": (_with('"start":1000.0', '"start":"noon"'), r"windows\[0\].start: \"noon\""),
+    "an end before its start": (_with('"end":1060.0', '"end":1000.0'), r"windows\[0\].end: 1000 is not after start"),
+    "a stage that does not exist": (
+        _with('"stage":"sampler","profile"', '"stage":"judge","profile"'),
+        r"pods\[0\].stage",
+    ),
+    "a sample of one number": (
+        _with("[1015.0,3.5]", "[1015.0]"),
+        r"samples\.steelyard_.*\[0\].samples\[1\]\[1\]: Field",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "names"), MALFORMED.values(), ids=MALFORMED)
+def test_what_is_malformed_is_named(damage: Callable[[str], str], names: str) -> None:
+    with pytest.raises(Malformed, match=names):
+        read(damage(write(a_recording())))
+
+
+def test_a_window_without_samples_says_what_is_not_known() -> None:
+    recording = a_recording()
+    empty = replace(recording.windows[0], rates=Rates(60.0))
+    estimated = recording.estimated(empty)
+    assert estimated.model is None
+    assert "trainer has finished no unit in the window" in estimated.unknown
