@@ -75,6 +75,7 @@ def test_one_more_gpu_never_makes_the_plan_slower(gpus: int, seed: int) -> None:
     assert best[1] <= best[0] * (1 + 1e-9)
 
 
+@a_tenth
 @given(st.lists(st.text() | st.from_regex(r"\[[0-9.e-]{0,9}, ?[0-9.e-]{0,9}\]"), max_size=6))
 def test_any_text_is_lengths_or_a_refusal_that_names_the_row(lines: list[str]) -> None:
     found = parse(lines)

@@ -166,3 +166,14 @@ def test_training_memory_falls_with_every_way_to_shard() -> None:
         return float(ways.memory_bytes[found][0])
 
     assert memory(1, 1, 1) > memory(1, 1, 8) > memory(2, 1, 8) > memory(2, 4, 8)
+
+
+def test_a_larger_micro_batch_only_lengthens_the_bubble() -> None:
+    ways = table(a_model(), some_hardware(), some_lengths(), 16, 512, 16_384)
+
+    def seconds(pp: int, dp: int, micro_batch: int) -> float:
+        found = (ways.tp == 1) & (ways.pp == pp) & (ways.dp == dp) & (ways.micro_batch == micro_batch)
+        return float(ways.seconds[found][0])
+
+    assert seconds(1, 8, 8) == pytest.approx(seconds(1, 8, 1))
+    assert seconds(8, 2, 8) > 1.1 * seconds(8, 2, 1)
