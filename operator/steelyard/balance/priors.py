@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from steelyard.api import AgenticRLJobSpec, Allocation, Planning, Stage
-from steelyard.balance.coldstart import HardwareRow, Lengths, ModelRow, hardware_row, lognormal, model_row
-from steelyard.balance.coldstart.lengths import CONTEXT, SIGMA
+from steelyard.balance.coldstart import CONTEXT, HardwareRow, Lengths, ModelRow, hardware_row, lognormal, model_row
+from steelyard.balance.coldstart.lengths import SIGMA
 from steelyard.balance.coldstart.plan import NEARLY
 from steelyard.balance.coldstart.rollout import TP_SIZES, Engine, demand, engine
 from steelyard.balance.coldstart.training import table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from steelyard.balance.coldstart import Lengths
+    from steelyard.balance.coldstart import BadInput, Lengths
 
 BAD_INPUT, INFEASIBLE = 2, 3
 
@@ -36,7 +35,7 @@ def plan(
     batch: Annotated[int, typer.Option(help="Trajectories of a training step.")] = 512,
     context: Annotated[
         int | None,
-        typer.Option(help="Longest trajectory that must fit, in tokens; the longest of --requests by default."),
+        typer.Option(help="Longest trajectory that must fit, in tokens; at least the longest of --requests."),
     ] = None,
     prompt_tokens: Annotated[int, typer.Option(help="Without --requests: tokens of a prompt.")] = 1400,
     output_tokens: Annotated[int, typer.Option(help="Without --requests: mean tokens that the policy writes.")] = 9600,
@@ -88,11 +87,13 @@ def plan(
 
 def _lengths(
     requests: Path | None, prompt_tokens: int, output_tokens: int, sigma: float, context: int | None
-) -> Lengths | object:
+) -> Lengths | BadInput:
     from steelyard.balance import coldstart
 
     if requests is None:
-        assumed = coldstart.lognormal(prompt_tokens, output_tokens, sigma, context or 40_960)
+        assumed = coldstart.lognormal(
+            prompt_tokens, output_tokens, sigma, coldstart.CONTEXT if context is None else context
+        )
         if isinstance(assumed, coldstart.Lengths):
             typer.echo(
                 f"no --requests: assuming prompts of {prompt_tokens:,} tokens, lognormal outputs of {output_tokens:,} "
@@ -108,5 +109,5 @@ def _lengths(
 
 
 def _fail(why: object, code: int) -> NoReturn:
-    print(f"error: {why}", file=sys.stderr)  # noqa: T201 - a command speaks on stderr
+    typer.echo(f"error: {why}", err=True)
     raise typer.Exit(code)

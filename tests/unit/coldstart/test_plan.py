@@ -139,6 +139,8 @@ def test_where_there_is_no_plan_the_constraint_is_named(question: Question, word
         ({"gpus": 100_000}, "gpus"),
         ({"batch": 0}, "batch"),
         ({"context": 10**9}, "context"),
+        ({"context": 0}, "context"),
+        ({"lengths": alike([2e6])}, "context"),
         ({"prediction_error": float("nan")}, "prediction error"),
         ({"prediction_error": -0.1}, "prediction error"),
     ],

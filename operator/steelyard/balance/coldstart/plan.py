@@ -42,7 +42,7 @@ class Question:
     batch: int = 512
     """Trajectories of a training step."""
     context: int | None = None
-    """Longest trajectory that must fit; the longest of `lengths` when absent."""
+    """Longest trajectory that must fit, at least the longest of `lengths`."""
     prediction_error: float | None = None
     """Measured standard error of the router's predicted log lengths; None when it predicts none."""
 
@@ -144,7 +144,8 @@ def _check(question: Question) -> BadInput | None:
     for field, value, low, high in (
         ("gpus", question.gpus, 1, MOST_GPUS),
         ("batch", question.batch, 1, MOST_BATCH),
-        ("context", question.longest, 1, MOST_CONTEXT),
+        ("context", question.longest if question.context is None else question.context, 1, MOST_CONTEXT),
+        ("longest trajectory", question.longest, 1, MOST_CONTEXT),
     ):
         if not low <= value <= high:
             return BadInput(field, value, f"must lie between {low:,} and {high:,}")

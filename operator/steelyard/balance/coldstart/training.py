@@ -88,11 +88,8 @@ class Table:
 
     def least(self) -> Training | None:
         """The one that trains on the fewest GPUs."""
-        return (
-            self._entry(int(np.argmin(np.where(self.fits, self.gpus, self.gpus.max() + 1))))
-            if self.fits.any()
-            else None
-        )
+        fit = np.flatnonzero(self.fits)
+        return self._entry(int(fit[np.argmin(self.gpus[fit])])) if len(fit) else None
 
     def pruned(self, gpus: int) -> tuple[Pruned, ...]:
         found = []
