@@ -22,6 +22,7 @@ T = TypeVar("T")
 PLURALS = {
     "AgenticRLJob": ("apis/steelyard.dev/v1alpha1", "agenticrljobs"),
     "AllocationRevision": ("apis/steelyard.dev/v1alpha1", "allocationrevisions"),
+    "RLPool": ("apis/steelyard.dev/v1alpha1", "rlpools"),
     "CustomResourceDefinition": ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
     "Deployment": ("apis/apps/v1", "deployments"),
     "StatefulSet": ("apis/apps/v1", "statefulsets"),
@@ -150,7 +151,7 @@ def condition(obj: Object | None, kind: str) -> Object:
 
 def _path(kind: str, namespace: str | None, name: str | None = None) -> str:
     api, plural = PLURALS[kind]
-    cluster_scoped = kind in {"Namespace", "Node", "PersistentVolume", "CustomResourceDefinition"}
+    cluster_scoped = kind in {"Namespace", "Node", "PersistentVolume", "CustomResourceDefinition", "RLPool"}
     scope = "" if namespace is None or cluster_scoped else f"/namespaces/{namespace}"
     return f"/{api}{scope}/{plural}" + (f"/{name}" if name else "")
 

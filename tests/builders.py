@@ -69,6 +69,23 @@ def _set(node: Any, path: list[str], value: Any) -> None:
         node[last] = value
 
 
+def pool_manifest(changes: Mapping[str, Any] | None = None, *, name: str = "shared") -> dict[str, Any]:
+    """Eight GPUs of which two queues may use all; `changes` as for jobs. `high` goes before `low`."""
+    queues = [
+        {"name": "high", "namespaces": ["default"], "priority": 10},
+        {"name": "low", "namespaces": ["default"]},
+    ]
+    manifest = {
+        "apiVersion": "steelyard.dev/v1alpha1",
+        "kind": "RLPool",
+        "metadata": {"name": name},
+        "spec": {"gpus": 8, "queues": queues},
+    }
+    for path, value in (changes or {}).items():
+        _set(manifest["spec"], path.split("."), deepcopy(value) if value is not ... else ...)
+    return manifest
+
+
 def a_job(
     changes: Mapping[str, Any] | None = None,
     *,

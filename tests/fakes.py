@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus
+from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus, PoolStatus
 from steelyard.api.names import FIELD_MANAGER
 from steelyard.balance.types import MetricsProblem, MetricsUnavailable, PodView, Rates
 from steelyard.children.common import Manifest, job_labels, owner_reference
 from steelyard.cluster import kinds
 from steelyard.cluster.changes import Action, Change, changes
+from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import JobKey
 from steelyard.cluster.store import Store
-from steelyard.cluster.view import View, litter
+from steelyard.cluster.view import PoolView, View, litter
 from tests.fake_objects import Object, applied, gpus_of, merged, owners, pod_of, runs, workload_status
 
-KINDS = {kind.name: kind for kind in (*kinds.CHILDREN, kinds.JOB, kinds.REVISION, kinds.POD, kinds.AUTOSCALER)}
+WATCHED = (*kinds.CHILDREN, kinds.JOB, kinds.REVISION, kinds.POD, kinds.AUTOSCALER, kinds.POOL)
+KINDS = {kind.name: kind for kind in WATCHED}
 START = 1_800_000_000.0
 
 
@@ -64,6 +66,7 @@ class FakeCluster:
     """Deleted pods stay terminating until `let_go()`."""
     starts: bool = True
     """New pods become ready."""
+    watches_gpus: bool = True
     gpus: list[float] = field(default_factory=list)
     """GPUs of all pods that have not ended, at every moment anything changed."""
 
@@ -118,6 +121,16 @@ class FakeCluster:
         return self.stuck
 
     async def event(self, view: View, kind: str, reason: str, message: str) -> None:
+        self.events.append(Told(kind, reason, message))
+
+    def pool_view(self, name: str) -> PoolView | None:
+        return self.store.pool_view(name, monitored=False)
+
+    async def set_pool_status(self, pool: Pool, status: PoolStatus) -> None:
+        self._count_write(f"pool {pool.name}")
+        self._put({**deepcopy(self.objects["RLPool", "default", pool.name]), "status": status.to_dict()})
+
+    async def pool_event(self, pool: Pool, kind: str, reason: str, message: str) -> None:
         self.events.append(Told(kind, reason, message))
 
     # What tests do
@@ -278,6 +291,8 @@ class FakeCluster:
             self._remove(pod)
 
     def _log_gpus(self) -> None:
+        if not self.watches_gpus:
+            return
         held = [p for p in self.pods() if p["status"]["phase"] == "Running"]
         self.gpus.append(sum(gpus_of(pod) for pod in held))
 

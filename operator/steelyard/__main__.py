@@ -8,17 +8,19 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Awaitable, Callable
 
 import httpx
 import kopf
 from pydantic import ValidationError
 
 from steelyard import handlers
-from steelyard.cluster.client import Client, NoCluster, connect
+from steelyard.cluster.client import NoCluster, connect
 from steelyard.cluster.kubernetes import KubernetesCluster
 from steelyard.cluster.lease import Lease
 from steelyard.controller import Controller, Dependencies
 from steelyard.metrics import Prometheus
+from steelyard.pools.loop import PoolDependencies, Pools
 from steelyard.settings import Settings, explained, reference
 from steelyard.telemetry import Telemetry, serving
 
@@ -38,22 +40,32 @@ async def run(settings: Settings) -> None:
     async with httpx.AsyncClient(
         base_url=settings.prometheus_url, timeout=settings.prometheus_timeout_seconds, follow_redirects=False
     ) as http:
-        controller = Controller(Dependencies(cluster, Prometheus(http), settings.images, telemetry, time.time))
+        deps = Dependencies(cluster, Prometheus(http), settings.images, telemetry, time.time)
+        controller, pools = Controller(deps), Pools(PoolDependencies(cluster, telemetry, time.time, deps.measured))
         cluster.store.on_change = controller.wake
 
         def wake_all() -> None:
             for key in cluster.store.jobs:
                 controller.wake(key)
+            for name in cluster.store.pools:
+                pools.wake(name)
 
+        async def stop() -> None:
+            await pools.stop()
+            await controller.stop()
+
+        cluster.store.on_pool_change = pools.wake
         lease.on_acquired = wake_all
         telemetry.watch("lease_held", "Whether this operator may act", lambda: float(lease.held))
-        telemetry.watch("jobs", "Jobs under control", lambda: float(controller.jobs))
+        telemetry.watch("jobs", "Jobs under control", lambda: float(len(controller)))
         telemetry.watch("watch_silence_seconds", "Longest silence of a watch", lambda: max(cluster.silence().values()))
         async with serving(telemetry, settings.http_port, lambda: complaints(cluster, lease)):
             try:
-                await _until_stopped(settings, cluster, lease, controller)
+                await _until_stopped(settings, cluster, lease, stop)
             finally:
-                await _leave(controller, lease, client)
+                await stop()
+                await lease.release()
+                await client.close()
 
 
 def complaints(cluster: KubernetesCluster, lease: Lease) -> list[str]:
@@ -66,10 +78,14 @@ def complaints(cluster: KubernetesCluster, lease: Lease) -> list[str]:
     return found
 
 
-async def _until_stopped(settings: Settings, cluster: KubernetesCluster, lease: Lease, controller: Controller) -> None:
+async def _until_stopped(
+    settings: Settings, cluster: KubernetesCluster, lease: Lease, stop: Callable[[], Awaitable[None]]
+) -> None:
+    if settings.namespaces:
+        log.warning("serving %s only: RLPools are off, and jobs that name one wait", ", ".join(settings.namespaces))
     registry = kopf.OperatorRegistry()
     login = kopf.login_with_kubeconfig if settings.kubeconfig else kopf.login_with_service_account
-    handlers.register(registry, cluster.store, login, controller.stop)
+    handlers.register(registry, cluster.store, login, stop)
     async with asyncio.TaskGroup() as group:
         background = [group.create_task(cluster.run()), group.create_task(lease.run())]
         await cluster.synced()  # no job is looked at before all children are known
@@ -83,12 +99,6 @@ async def _until_stopped(settings: Settings, cluster: KubernetesCluster, lease: 
         )
         for task in background:
             task.cancel()
-
-
-async def _leave(controller: Controller, lease: Lease, client: Client) -> None:
-    await controller.stop()
-    await lease.release()
-    await client.close()
 
 
 def main() -> None:

@@ -5,29 +5,27 @@ Every tick starts from what is there, so an operator killed at any line does the
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from steelyard.api import AgenticRLJob, Allocation, JobStatus
 from steelyard.balance import balance
+from steelyard.balance.model import Model
 from steelyard.balance.types import Action, Decision, Fact, Instant, Plan, Rates, Seen
 from steelyard.children.common import Images, Manifest
-from steelyard.children.render import ending, frozen_images, render
-from steelyard.cluster import Change, Cluster, ClusterError, JobKey, NotLeader, Refused, View
+from steelyard.children.render import Ending, ending, frozen_images, render
+from steelyard.cluster import Change, Cluster, JobKey, Refused, View
+from steelyard.cluster.quota import Means, means
 from steelyard.cluster.view import seen
 from steelyard.metrics import Metrics
-from steelyard.status import Tick, lacking, status, status_of_broken, worth_writing
+from steelyard.status import Tick, lacking, signed_for, status, status_of_broken, worth_writing
 from steelyard.status.narration import Event, of_changes, of_plan, of_transitions
 from steelyard.status.victims import deletion_costs
+from steelyard.supervisor import Supervisor
 from steelyard.telemetry import Telemetry
 
-log = logging.getLogger(__name__)
-
-DEBOUNCE_SECONDS = 0.05
-BACKOFF_SECONDS = (1.0, 60.0)
 BROKEN_SECONDS = 60.0
+AT_ONCE = 0.0
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,15 @@ class Dependencies:
     images: Images
     telemetry: Telemetry
     clock: Callable[[], Instant]
+    measured: MutableMapping[JobKey, Model] = field(default_factory=dict)
+    """What each job of a pool was last measured to be, for its pool. A pity, not wrong, to forget."""
 
 
 class Job:
     """One job's story. It remembers only what would be a pity, not wrong, to forget."""
 
     def __init__(self, key: JobKey, deps: Dependencies) -> None:
-        self.key = key
+        self.key, self.name = key, "/".join(key)
         self._deps, self._cluster = deps, deps.cluster
         self._window_seconds = 60.0
         self._unready_since: Instant | None = None
@@ -55,22 +55,34 @@ class Job:
         """One round; returns the seconds until the next, None when there is no such job any more."""
         view = self._cluster.view(self.key)
         if view is None or view.job.deleting:
+            self._deps.measured.pop(self.key, None)
             return None
         if (job := view.job.resource) is None:
             await self._report(view, status_of_broken(view.job, now), [], now)
             return BROKEN_SECONDS
-        before = seen(view, job)
-        rates = await self._deps.metrics.read(job, before.pods(), now, self._window_seconds)
         images = frozen_images(view, job, self._deps.images)
         ended = ending(view, job, images)
-        plan = await self._record(job, at_rest(before) if ended else balance(before, rates, now))
-        assert plan.active or ended, "a job that lives has an allocation"
+        has = means(view, job, asks=not (ended or job.spec.suspend))
+        if has.unsigned is not None:  # first the signature: nothing is used that its pool does not know of
+            await self._cluster.set_status(view, signed_for(view.job.status, has.unsigned))
+            return AT_ONCE
+        before = seen(view, job.within(has.budget))
+        rates = await self._deps.metrics.read(job, before.pods(), now, self._window_seconds)
+        plan = await self._record(job, resting(before, ended, has) or balance(before, rates, now))
         allocation = plan.active.spec.allocation.after if plan.active else Allocation()
-        changes, refused = await self._apply(view, render(view, job, allocation, images, ended, now), rates)
-        tick = await self._learnt(Tick(view, job, plan, rates, now, ended, refused))
+        changes, refused = await self._apply(view, render(view, job, allocation, images, ended, has, now), rates)
+        tick = await self._learnt(Tick(view, job, plan, rates, now, ended, refused, means=has))
         await self._report(view, status(tick), [*of_plan(plan), *of_changes(changes)], now)
         self._window_seconds = plan.window_seconds
+        if has.quota and plan.model:
+            self._deps.measured[self.key] = plan.model
         return plan.wake
+
+    async def confess(self, error: Exception) -> None:
+        """Tell whoever looks at the job about a bug."""
+        if view := self._cluster.view(self.key):
+            said = f"the operator failed on this job and tries again: {type(error).__name__}: {error}"
+            await self._cluster.event(view, "Warning", "OperatorError", said)
 
     async def _record(self, job: AgenticRLJob, plan: Plan) -> Plan:
         """First the ledger: nothing is applied that no revision holds. What the ledger holds already wins."""
@@ -104,95 +116,22 @@ class Job:
             await self._cluster.event(view, event.kind, event.reason, event.message)
 
 
-def at_rest(before: Seen) -> Plan:
-    """A job that has ended is not balanced any more."""
-    over = Fact(False, "Ended", "the job has ended")
-    return Plan(
-        Decision(Action.HOLD, "Ended", "no change because the job has ended"),
-        before.active,
-        metrics=over,
-        balanced=over,
-    )
+def resting(before: Seen, ended: Ending | None, has: Means) -> Plan | None:
+    """The plan of a job that is not balanced at this time; None for all others."""
+    if ended:
+        kind, why = "Ended", "the job has ended"
+    elif has.waits:
+        kind, why = "WaitingForGpus", "the job waits for GPUs of its pool"
+    elif has.quota and before.job.spec.suspend:  # on the budget of none that it has there is nothing to decide
+        kind, why = "Suspended", "the job is suspended"
+    else:
+        return None
+    rests = Fact(False, kind, why)
+    return Plan(Decision(Action.HOLD, kind, f"no change because {why}"), before.active, metrics=rests, balanced=rests)
 
 
-class Controller:
-    """Supervises the jobs: each has its own coroutine, and what goes wrong in one stays there."""
+class Controller(Supervisor[JobKey]):
+    """Supervises the jobs."""
 
     def __init__(self, deps: Dependencies) -> None:
-        self._deps = deps
-        self._wakes: dict[JobKey, asyncio.Event] = {}
-        self._tasks: dict[JobKey, asyncio.Task[None]] = {}
-        self._stopped = False
-
-    @property
-    def jobs(self) -> int:
-        return len(self._tasks)
-
-    def wake(self, key: JobKey) -> None:
-        """Something about this job changed; it may be a job we have not met."""
-        if self._stopped:
-            return
-        self._wakes.setdefault(key, asyncio.Event()).set()
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._supervise(key), name=f"job {'/'.join(key)}")
-
-    async def stop(self) -> None:
-        """End all coroutines; nothing wakes any more."""
-        self._stopped = True
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-
-    async def _supervise(self, key: JobKey) -> None:
-        job, wake, failures = Job(key, self._deps), self._wakes[key], 0
-        try:
-            while True:
-                wake.clear()
-                pause, failed = await self._round(job, failures)
-                failures = failures + 1 if failed else 0
-                if failed and pause:
-                    await asyncio.sleep(pause)  # a watch event is no reason to fail again at once
-                elif pause is not None:
-                    await _wait(wake, pause)
-                elif not wake.is_set():
-                    return
-        finally:
-            del self._tasks[key], self._wakes[key]
-
-    async def _round(self, job: Job, failures: int) -> tuple[float | None, bool]:
-        """One tick and the seconds to wait after it; whether it failed."""
-        shortest, longest = BACKOFF_SECONDS
-        backoff = min(shortest * 2**failures, longest)
-        telemetry = self._deps.telemetry
-        with telemetry.tick_seconds.time():
-            try:
-                pause = await job.tick(self._deps.clock())
-            except NotLeader:
-                telemetry.ticks.labels("not-leader").inc()
-                return longest, False
-            except ClusterError as error:
-                log.info("%s/%s: again in %g s: %s", *job.key, backoff, error)
-                telemetry.ticks.labels("retried").inc()
-                return backoff, True
-            except Exception as error:
-                log.exception("%s/%s: a bug; again in %g s", *job.key, backoff)
-                telemetry.ticks.labels("bug").inc()
-                await self._confess(job.key, error)
-                return backoff, True
-        telemetry.ticks.labels("done").inc()
-        return pause, False
-
-    async def _confess(self, key: JobKey, error: Exception) -> None:
-        if view := self._deps.cluster.view(key):
-            said = f"the operator failed on this job and tries again: {type(error).__name__}: {error}"
-            await self._deps.cluster.event(view, "Warning", "OperatorError", said)
-
-
-async def _wait(wake: asyncio.Event, seconds: float) -> None:
-    """Until woken or `seconds` have passed; a burst of changes is one wake."""
-    try:
-        async with asyncio.timeout(seconds):
-            await wake.wait()
-    except TimeoutError:
-        return
-    await asyncio.sleep(DEBOUNCE_SECONDS)
+        super().__init__(lambda key: Job(key, deps), deps.clock, deps.telemetry.ticks, deps.telemetry.tick_seconds)

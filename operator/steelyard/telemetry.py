@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -28,23 +28,63 @@ class Telemetry:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self.ticks = Counter(f"{PREFIX}_ticks", "Rounds over a job, by how they ended", ["result"], registry=registry)
-        self.tick_seconds = Histogram(
-            f"{PREFIX}_tick_seconds",
-            "Time of one round over a job",
-            buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
-            registry=registry,
-        )
+        self.tick_seconds = self._seconds("tick_seconds", "Time of one round over a job")
         self.requests = Counter(
             f"{PREFIX}_api_requests", "Requests to the API server", ["verb", "outcome"], registry=registry
         )
         self.revisions = Counter(f"{PREFIX}_revisions", "Revisions recorded, by action", ["action"], registry=registry)
 
+        self.pool_ticks = Counter(
+            f"{PREFIX}_pool_ticks", "Rounds over a pool, by how they ended", ["result"], registry=registry
+        )
+        self.pool_tick_seconds = self._seconds("pool_tick_seconds", "Time of one round over a pool")
+        self.pools = PoolTelemetry(registry)
+
     def count_request(self, verb: str, outcome: str) -> None:
         self.requests.labels(verb, outcome).inc()
+
+    def _seconds(self, name: str, what: str) -> Histogram:
+        buckets = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
+        return Histogram(f"{PREFIX}_{name}", what, buckets=buckets, registry=self.registry)
 
     def watch(self, name: str, what: str, value: Callable[[], float]) -> None:
         """A gauge that is asked when it is scraped."""
         Gauge(f"{PREFIX}_{name}", what, registry=self.registry).set_function(value)
+
+
+class PoolTelemetry:
+    """Who has how much of each pool."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, what: str) -> Gauge:
+            return Gauge(f"{PREFIX}_pool_{name}", what, ["pool"], registry=registry)
+
+        self._gauges = {
+            "gpus": gauge("gpus", "GPUs of a pool"),
+            "granted": gauge("gpus_granted", "GPUs of a pool that jobs may hold"),
+            "borrowed": gauge("gpus_borrowed", "GPUs of a pool that jobs hold beyond their guarantees"),
+            "used": gauge("gpus_used", "GPUs of a pool that bound pods hold"),
+            "jobs": gauge("jobs", "Jobs that want or hold GPUs of a pool"),
+            "waiting": gauge("jobs_waiting", "Jobs that wait for their smallest allocation"),
+            "longest": gauge("longest_wait_seconds", "How long the job that waits longest has waited"),
+        }
+        self._grants = Counter(
+            f"{PREFIX}_pool_grants", "Grants that changed, by direction", ["pool", "change"], registry=registry
+        )
+
+    def show(self, pool: str, figures: Mapping[str, float], raised: int, lowered: int) -> None:
+        """The state of a pool after a round, in the words of `pools.report.figures`."""
+        for name, gauge in self._gauges.items():
+            gauge.labels(pool).set(figures[name])
+        self._grants.labels(pool, "raised").inc(raised)
+        self._grants.labels(pool, "lowered").inc(lowered)
+
+    def forget(self, pool: str) -> None:
+        """A pool that is gone has no figures."""
+        for gauge in self._gauges.values():
+            gauge.remove(pool)
+        for change in ("raised", "lowered"):
+            self._grants.remove(pool, change)
 
 
 @asynccontextmanager

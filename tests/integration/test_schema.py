@@ -8,10 +8,21 @@ import pytest
 
 from e2e.cluster.cluster import Cluster
 from e2e.kube import PLURALS, Object
-from steelyard.api import AgenticRLJob, AllocationRevision, Origin
-from tests.builders import a_revision, job_manifest
+from steelyard.api import AgenticRLJob, AllocationRevision, Origin, RLPool
+from tests.builders import a_revision, job_manifest, pool_manifest
 from tests.integration.server import Refused, Server
-from tests.unit.api.cases import ACCEPTED, IMMUTABLE, MUTABLE, REFUSED, Case, Refusal
+from tests.unit.api.cases import (
+    ACCEPTED,
+    IMMUTABLE,
+    MUTABLE,
+    NEVER_TO_BE_LEFT,
+    POOLED,
+    POOLS_ACCEPTED,
+    POOLS_REFUSED,
+    REFUSED,
+    Case,
+    Refusal,
+)
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "manifests" / "examples").glob("*.yaml"))
 
@@ -37,7 +48,8 @@ def replace(server: Server, manifest: Object) -> Object:
 
 def _path(manifest: Object) -> str:
     api, plural = PLURALS[manifest["kind"]]
-    return f"/{api}/namespaces/{manifest['metadata']['namespace']}/{plural}"
+    namespace = manifest["metadata"].get("namespace")
+    return f"/{api}/namespaces/{namespace}/{plural}" if namespace else f"/{api}/{plural}"
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.why)
@@ -54,10 +66,28 @@ def test_the_api_server_refuses_and_names_field_value_and_rule(server: Server, c
     with pytest.raises(Refused) as refusal:
         dry_run(server, job_manifest(case.changes, name=case.name))
 
-    message = str(refusal.value)
+    assert_names(str(refusal.value), case)
+
+
+def assert_names(message: str, case: Refusal) -> None:
     assert case.field in message
     assert case.value in message
     assert case.rule in message
+
+
+@pytest.mark.parametrize("case", POOLS_ACCEPTED, ids=lambda case: case.why)
+def test_the_api_server_accepts_the_pool_and_fills_in_the_same_defaults(server: Server, case: Case) -> None:
+    manifest = pool_manifest(case.changes)
+
+    assert RLPool.model_validate(dry_run(server, manifest)).spec == RLPool.model_validate(manifest).spec
+
+
+@pytest.mark.parametrize("case", POOLS_REFUSED, ids=lambda case: case.why)
+def test_the_api_server_refuses_the_pool_and_names_field_value_and_rule(server: Server, case: Refusal) -> None:
+    with pytest.raises(Refused) as refusal:
+        dry_run(server, pool_manifest(case.changes))
+
+    assert_names(str(refusal.value), case)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +105,31 @@ def test_what_the_ledger_depends_on_cannot_change(server: Server, stored_job: st
 
     assert case.field in str(refusal.value)
     assert "is immutable: the job's ledger depends on it" in str(refusal.value)
+
+
+@pytest.fixture(scope="module")
+def pooled_job(server: Server) -> Iterator[str]:
+    """The name of a job of a pool."""
+    create(server, job_manifest(POOLED, name="pooled"))
+    yield "pooled"
+    server.delete("AgenticRLJob", "default", "pooled")
+
+
+@pytest.mark.parametrize("case", NEVER_TO_BE_LEFT, ids=lambda case: case.why)
+def test_a_job_cannot_leave_the_pool_that_counts_its_gpus(server: Server, pooled_job: str, case: Refusal) -> None:
+    with pytest.raises(Refused, match=r"spec\.pool: .*pool.name is immutable"):
+        replace(server, job_manifest({**POOLED, **case.changes}, name=pooled_job))
+
+
+def test_a_job_without_a_pool_cannot_join_one(server: Server, stored_job: str) -> None:
+    with pytest.raises(Refused, match=r"spec\.pool: .*pool.name is immutable"):
+        replace(server, job_manifest(POOLED, name=stored_job))
+
+
+def test_a_job_may_change_its_queue(server: Server, pooled_job: str) -> None:
+    replaced = replace(server, job_manifest({"pool": {"name": "shared", "queue": "other"}}, name=pooled_job))
+
+    assert replaced["spec"]["pool"]["queue"] == "other"
 
 
 @pytest.mark.parametrize("case", MUTABLE, ids=lambda case: case.why)
@@ -186,3 +241,14 @@ def test_kubectl_get_shows_what_a_revision_was_worth(cluster: Cluster, server: S
         "BEFORE=1.2",
         "AFTER=2.4",
     ]
+
+
+def test_kubectl_get_shows_who_uses_how_much_of_a_pool(cluster: Cluster, server: Server) -> None:
+    create(server, pool_manifest(name="shown"))
+    patch = json.dumps({"status": {"used": "7.5", "jobs": 3, "waiting": 1}})
+    cluster.kubectl("patch", "rlp", "shown", "--subresource=status", "--type=merge", "-p", patch)
+
+    shown = table(cluster.kubectl("get", "rlp", "shown"))
+    server.delete("RLPool", None, "shown")
+
+    assert shown[:-1] == ["NAME=shown", "GPUS=8", "USED=7.5", "JOBS=3", "WAITING=1"]

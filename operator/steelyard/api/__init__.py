@@ -2,9 +2,10 @@
 
 from steelyard.api.allocation import Allocation
 from steelyard.api.base import InvalidResource, ObjectMeta, explain
-from steelyard.api.job import AgenticRLJob, AgenticRLJobSpec, Algorithm, ClaimSource, ConfigMapSource
+from steelyard.api.job import AgenticRLJob, AgenticRLJobSpec, Algorithm, ClaimSource, ConfigMapSource, PoolSource
 from steelyard.api.names import Stage, revision_name
 from steelyard.api.planning import Planning
+from steelyard.api.pool import PoolGrant, PoolStatus, Queue, RLPool, RLPoolSpec
 from steelyard.api.quantities import format_quantity, parse_quantity
 from steelyard.api.revision import (
     AllocationRevision,
@@ -55,7 +56,13 @@ __all__ = [
     "ObjectMeta",
     "Origin",
     "Planning",
+    "PoolGrant",
+    "PoolSource",
+    "PoolStatus",
     "Prediction",
+    "Queue",
+    "RLPool",
+    "RLPoolSpec",
     "ReplicaCounts",
     "Replicas",
     "RevisionPhase",

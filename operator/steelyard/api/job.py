@@ -1,7 +1,7 @@
 """AgenticRLJob: a post-training pipeline of four elastic stages."""
 
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, WithJsonSchema
 
@@ -9,6 +9,8 @@ from steelyard.api.allocation import Allocation
 from steelyard.api.base import Arguments, Model, ObjectMeta, ObjectName, Rule, immutable
 from steelyard.api.names import Stage
 from steelyard.api.planning import Planning
+from steelyard.api.pool import DnsLabel
+from steelyard.api.pool_rules import POOL_IS_FOR_LIFE
 from steelyard.api.quantities import Quantity
 from steelyard.api.rules import JOB_RULES, MODEL_RULES, SOURCE_RULES
 from steelyard.api.scaling import Budget, Scaling
@@ -133,6 +135,15 @@ class Tracing(Model):
     """How long spans are kept on the bus."""
 
 
+class PoolSource(Model):
+    """The pool that lends the job its GPUs."""
+
+    name: ObjectName
+    """Name of the RLPool; fixed after creation."""
+    queue: DnsLabel
+    """The pool's queue to draw on; it must list the job's namespace."""
+
+
 class AgenticRLJobSpec(Model):
     """What the user wants."""
 
@@ -152,6 +163,8 @@ class AgenticRLJobSpec(Model):
     """How often progress becomes durable, and where."""
     budget: Budget
     """The ceiling over all stages."""
+    pool: PoolSource | None = None
+    """The RLPool the job shares GPUs of; it then holds no more than the pool grants, nor than its budget."""
     stages: Stages
     """The four stages of the pipeline."""
     buffer: Buffer = Buffer()
@@ -171,6 +184,12 @@ class AgenticRLJobSpec(Model):
     def gpu_prices(self) -> dict[Stage, dict[str, Fraction]]:
         """Stage -> profile -> GPUs of one replica."""
         return {stage: self.stage(stage).profiles for stage in Stage}
+
+    @property
+    def least_gpus(self) -> Fraction:
+        """What the stages' minima take at their cheapest profiles."""
+        stages = [self.stage(stage) for stage in Stage]
+        return sum((stage.replicas.min * min(stage.profiles.values()) for stage in stages), Fraction(0))
 
     @property
     def initial_allocation(self) -> Allocation:
@@ -195,7 +214,12 @@ class AgenticRLJob(Model):
     api_version: Literal["steelyard.dev/v1alpha1"] = "steelyard.dev/v1alpha1"
     kind: Literal["AgenticRLJob"] = "AgenticRLJob"
     metadata: Annotated[ObjectMeta, WithJsonSchema({"type": "object"})]
-    spec: AgenticRLJobSpec
+    spec: Annotated[AgenticRLJobSpec, Field(json_schema_extra=POOL_IS_FOR_LIFE)]
     """What the user wants."""
     status: JobStatus = JobStatus()
     """What the operator observed; never set by users."""
+
+    def within(self, gpus: Fraction) -> Self:
+        """The same job on another budget, unchecked: a pool may lend less than the rules ask of a budget."""
+        spec = self.spec.model_copy(update={"budget": Budget(gpus=gpus)})
+        return self.model_copy(update={"spec": spec})

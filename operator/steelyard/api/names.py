@@ -10,6 +10,8 @@ JOB_KIND = "AgenticRLJob"
 JOB_PLURAL = "agenticrljobs"
 REVISION_KIND = "AllocationRevision"
 REVISION_PLURAL = "allocationrevisions"
+POOL_KIND = "RLPool"
+POOL_PLURAL = "rlpools"
 
 FIELD_MANAGER = "steelyard"
 

@@ -8,7 +8,17 @@ from pydantic_core import core_schema
 
 from steelyard.api.base import Model
 from steelyard.api.job import AgenticRLJob
-from steelyard.api.names import GROUP, JOB_KIND, JOB_PLURAL, REVISION_KIND, REVISION_PLURAL, VERSION
+from steelyard.api.names import (
+    GROUP,
+    JOB_KIND,
+    JOB_PLURAL,
+    POOL_KIND,
+    POOL_PLURAL,
+    REVISION_KIND,
+    REVISION_PLURAL,
+    VERSION,
+)
+from steelyard.api.pool import RLPool
 from steelyard.api.revision import AllocationRevision
 
 Schema = dict[str, Any]
@@ -88,6 +98,7 @@ def _crd(
     short: str,
     columns: Iterable[tuple[str, str, str, int]],
     categories: Sequence[str] = (),
+    scope: str = "Namespaced",
 ) -> Schema:
     schema = structural(model)
     schema["properties"]["apiVersion"] = {"type": "string"}
@@ -100,7 +111,7 @@ def _crd(
         "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {
                 "kind": kind,
                 "listKind": f"{kind}List",
@@ -150,6 +161,14 @@ _REVISION_COLUMNS = (
     _AGE,
 )
 
+_POOL_COLUMNS = (
+    ("GPUs", "string", ".spec.gpus", 0),
+    ("Used", "string", ".status.used", 0),
+    ("Jobs", "integer", ".status.jobs", 0),
+    ("Waiting", "integer", ".status.waiting", 0),
+    _AGE,
+)
+
 
 def job_crd() -> Schema:
     return _crd(AgenticRLJob, JOB_KIND, JOB_PLURAL, "arj", _JOB_COLUMNS, categories=["all"])
@@ -159,6 +178,14 @@ def revision_crd() -> Schema:
     return _crd(AllocationRevision, REVISION_KIND, REVISION_PLURAL, "arev", _REVISION_COLUMNS)
 
 
+def pool_crd() -> Schema:
+    return _crd(RLPool, POOL_KIND, POOL_PLURAL, "rlp", _POOL_COLUMNS, scope="Cluster")
+
+
 def all_crds() -> dict[str, Schema]:
     """File name -> CustomResourceDefinition."""
-    return {f"{GROUP}_{JOB_PLURAL}.yaml": job_crd(), f"{GROUP}_{REVISION_PLURAL}.yaml": revision_crd()}
+    return {
+        f"{GROUP}_{JOB_PLURAL}.yaml": job_crd(),
+        f"{GROUP}_{REVISION_PLURAL}.yaml": revision_crd(),
+        f"{GROUP}_{POOL_PLURAL}.yaml": pool_crd(),
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from steelyard.api.base import Rule
@@ -50,8 +49,7 @@ _BUFFER_RULES = (
 
 
 def _budget_holds_minima(spec: AgenticRLJobSpec) -> Broken:
-    stages = [spec.stage(stage) for stage in Stage]
-    needed = sum((stage.replicas.min * min(stage.profiles.values()) for stage in stages), Fraction(0))
+    needed = spec.least_gpus
     return None if needed <= spec.budget.gpus else (spec.budget.gpus, needed)
 
 

@@ -111,7 +111,7 @@ class GpuStatus(Model):
     """GPUs of the job."""
 
     budget: Decimal
-    """GPUs it may hold."""
+    """GPUs it may hold: its own budget, or less where its pool grants less."""
     used: Decimal
     """GPUs of every bound pod that has not ended, terminating pods included."""
 

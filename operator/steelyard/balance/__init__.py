@@ -77,6 +77,7 @@ def _plan(
         throughput=picture.observed.throughput,
         bottleneck=bottleneck(picture.observed, picture.promise),
         stages=stage_estimates(picture.observed, picture.promise),
+        model=picture.estimated.model,
         wake=wake,
         window_seconds=_window_seconds(picture, rates),
     )

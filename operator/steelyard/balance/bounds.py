@@ -87,11 +87,15 @@ def repaired(spec: AgenticRLJobSpec, allocation: Allocation) -> Allocation:
     stages = {stage: _within(spec, stage, allocation[stage]) for stage in Stage}
     prices = spec.gpu_prices
     while Allocation.of(stages).gpus(prices) > spec.budget.gpus:
-        heaviest = _heaviest(spec, stages, prices)
-        if heaviest is None:
+        if heaviest := _heaviest(spec, stages, prices):
+            stage, profile = heaviest
+            stages[stage] = {**stages[stage], profile: stages[stage][profile] - 1}
+        elif dearest := _dearest(stages, prices):
+            stage, profile, cheapest = dearest
+            counts = stages[stage]
+            stages[stage] = {**counts, profile: counts[profile] - 1, cheapest: counts.get(cheapest, 0) + 1}
+        else:
             break  # the API refuses a budget below the sum of the minima; an older job is left at its minima
-        stage, profile = heaviest
-        stages[stage] = {**stages[stage], profile: stages[stage][profile] - 1}
     return Allocation.of(stages)
 
 
@@ -106,6 +110,21 @@ def _heaviest(
         if n > 0 and prices[stage][profile] > 0 and sum(counts.values()) > spec.stage(stage).replicas.min
     ]
     return max(shrinkable)[2:] if shrinkable else None
+
+
+def _dearest(
+    stages: Mapping[Stage, Mapping[str, int]], prices: Mapping[Stage, Mapping[str, Fraction]]
+) -> tuple[Stage, str, str] | None:
+    """The profile in use that costs most above the cheapest of its stage, and that cheapest one."""
+    cheapest = {stage: min(prices[stage], key=prices[stage].__getitem__) for stage in stages}
+    savings = [
+        (prices[stage][profile] - prices[stage][cheapest[stage]], stage, profile)
+        for stage, counts in stages.items()
+        for profile, n in counts.items()
+        if n > 0
+    ]
+    saved, stage, profile = max(savings, default=(Fraction(0), Stage.SAMPLER, ""))
+    return (stage, profile, cheapest[stage]) if saved > 0 else None
 
 
 def _within(spec: AgenticRLJobSpec, stage: Stage, counts: Mapping[str, int]) -> dict[str, int]:

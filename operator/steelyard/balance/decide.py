@@ -95,7 +95,7 @@ def directed(picture: Picture) -> Outcome | None:
         return _become(picture, pinned.spec.allocation.after, "Pinned", f"pinned to {spec.scaling.pin}")
     within = repaired(spec, current)
     if within != current:
-        return _become(picture, within, "Bounds", "spec.stages or spec.budget no longer allow the allocation")
+        return _become(picture, within, "Bounds", "spec and pool no longer allow the allocation")
     if held := user_hold(active, picture.now):
         return hold("Held", f"no change because {held}")
     tried = active.spec.origin is Origin.USER and is_open(active)

@@ -75,7 +75,10 @@ class Grant:
 def curve_of(model: Model | None, spec: AgenticRLJobSpec) -> Curve:  # noqa: ARG001 - the model comes next
     """What the job would do with how many GPUs, within its own budget; a straight line until it has a model."""
     least, most = _range(spec)
-    gpus = np.linspace(least, max(least, most), FIRST_STAIRS) if most > least else np.array([least])
+    step = min((float(price) for prices in spec.gpu_prices.values() for price in prices.values() if price), default=1.0)
+    steps = floor(max(most - least, 0.0) / step + TINY_RATE)  # no stair that no replica could fill
+    climbed = np.unique(np.append(np.arange(0, steps, ceil((steps + 1) / FIRST_STAIRS)), steps))
+    gpus = least + step * climbed
     return Curve(gpus, np.maximum(gpus, TINY_RATE))
 
 

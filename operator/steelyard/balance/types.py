@@ -12,6 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, Stage
+from steelyard.balance.model import Model
 
 Instant = float
 """Unix seconds. Always passed in, never read from a clock here."""
@@ -207,6 +208,8 @@ class Plan:
     """Trajectories trained per second over the window."""
     bottleneck: Bottleneck | None = None
     stages: Mapping[Stage, StageEstimate] = field(default_factory=dict)
+    model: Model | None = None
+    """What the job is measured to be, for the pool it shares."""
     wake: float = 15.0
     """Seconds until the balance wants to be called again, if nothing happens before."""
     window_seconds: float = 60.0

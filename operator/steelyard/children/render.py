@@ -16,6 +16,7 @@ from steelyard.children.lifecycle import Goal, running, stopping
 from steelyard.children.rollout import Workload, rollout
 from steelyard.children.storage import config_inputs
 from steelyard.children.trainer import trainer
+from steelyard.cluster.quota import Means
 from steelyard.cluster.view import View, gpus_held, slots, stage_pods, workloads
 
 
@@ -30,20 +31,29 @@ class Ending:
 
 
 def render(
-    view: View, job: AgenticRLJob, allocation: Allocation, images: Images, ended: Ending | None, instant: Instant
+    view: View,
+    job: AgenticRLJob,
+    allocation: Allocation,
+    images: Images,
+    ended: Ending | None,
+    means: Means,
+    instant: Instant,
 ) -> tuple[Manifest, ...]:
-    """What the job shall consist of at this moment; nothing here depends on what was rendered before."""
+    """What the job shall consist of at this moment; nothing here depends on what was rendered before.
+
+    `job` is as its user wrote it: what its pool lends is in `means`, so that children are not written anew for it.
+    """
     if ended:
         return (*remains(job, images), *(trainer(job, profile, images) for profile in ended.profiles))
     now, held = workloads(view, job), view.held(job)
-    goal = _goal(view, job, allocation, now)
+    goal = _goal(view, allocation, now, stop=job.spec.suspend or means.waits)
     target = {slot: now[slot].desired if slot[0] in held else goal.replicas.get(slot, 0) for slot in now}
     for slot in now:
         if view.keeps_failing(slot, instant):
             target[slot] = min(target[slot], now[slot].alive)
     all_prices = job.spec.gpu_prices
     prices = {(stage, profile): all_prices[stage][profile] for stage, profile in now}
-    replicas = rollout(target, now, prices, job.spec.budget.gpus, gpus_held(view.pods))
+    replicas = rollout(target, now, prices, means.budget, gpus_held(view.pods))
     written = {slot: None if slot[0] in held and not _ours(view, slot) else n for slot, n in replicas.items()}
     return children(job, written, goal.bus, images, monitored=view.monitored)
 
@@ -79,9 +89,9 @@ def _was_completed(view: View) -> bool:
     return not any(child.kind == "Job" for child in view.children.values())
 
 
-def _goal(view: View, job: AgenticRLJob, allocation: Allocation, now: Mapping[Slot, Workload]) -> Goal:
+def _goal(view: View, allocation: Allocation, now: Mapping[Slot, Workload], *, stop: bool) -> Goal:
     desired = {slot: workload.desired for slot, workload in now.items()}
-    if not job.spec.suspend:
+    if not stop:
         wanted = {(stage, profile): n for stage, profile, n in allocation.entries()}
         return running(wanted, desired, bus_ready=view.bus_ready)
     return stopping(desired, _pods_by_stage(view), view.bus_desired)

@@ -18,7 +18,7 @@ from steelyard.children.common import (
 )
 from steelyard.children.pods import spec_values
 
-NOT_FOR_WORKERS = ("suspend", "scaling", "planning")
+NOT_FOR_WORKERS = ("suspend", "scaling", "planning", "pool")
 
 
 def config_map(job: AgenticRLJob, images: Images) -> Manifest:

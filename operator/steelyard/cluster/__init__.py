@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus
+from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus, PoolStatus
 from steelyard.balance.types import Instant
 from steelyard.children.common import Manifest
 from steelyard.cluster.changes import Action, Change
 from steelyard.cluster.errors import ClusterError, NotLeader, Refused, Unavailable
+from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import JobKey
-from steelyard.cluster.view import View
+from steelyard.cluster.view import PoolView, View
 
 __all__ = [
     "Action",
@@ -20,6 +21,7 @@ __all__ = [
     "ClusterError",
     "JobKey",
     "NotLeader",
+    "PoolView",
     "Refused",
     "Unavailable",
     "View",
@@ -58,4 +60,19 @@ class Cluster(Protocol):
 
     async def event(self, view: View, kind: str, reason: str, message: str) -> None:
         """Tell whoever reads the job's events. `kind` is Normal or Warning. Never raises."""
+        ...
+
+    def pool_view(self, name: str) -> PoolView | None:
+        """The pool and its jobs as they are known now; None when it does not exist. No request is made.
+
+        Raises Unavailable while not all jobs are known.
+        """
+        ...
+
+    async def set_pool_status(self, pool: Pool, status: PoolStatus) -> None:
+        """Write the pool's status; jobs whose row changed are woken."""
+        ...
+
+    async def pool_event(self, pool: Pool, kind: str, reason: str, message: str) -> None:
+        """Tell whoever reads the pool's events. Never raises."""
         ...

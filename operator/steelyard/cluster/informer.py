@@ -72,7 +72,9 @@ class Informer:
             except NotFound as error:
                 await self._absent(error)
             except Refused as error:
-                if self._version or not self._streams:
+                if self._optional and not self._streams:
+                    await self._absent(error)  # not allowed to read it, which is as good as not being there
+                elif self._version or not self._streams:
                     log.warning("%s", error)
                     await asyncio.sleep(longest)
                 self._version, self._streams = "", False
@@ -103,7 +105,7 @@ class Informer:
                     fresh = False
                     self._complete(seen, metadata["resourceVersion"])
             elif kind == "DELETED":
-                self._remove(metadata["uid"], metadata["namespace"], metadata["name"])
+                self._remove(metadata["uid"], metadata.get("namespace", ""), metadata["name"])
             else:
                 self._put(obj)
                 seen.add(metadata["uid"])
@@ -112,7 +114,7 @@ class Informer:
 
     def _put(self, obj: Object) -> None:
         metadata: dict[str, Any] = obj["metadata"]
-        self._known[metadata["uid"]] = metadata["namespace"], metadata["name"]
+        self._known[metadata["uid"]] = metadata.get("namespace", ""), metadata["name"]
         self._sink.put(self.kind, obj)
 
     def _remove(self, uid: str, namespace: str, name: str) -> None:
@@ -128,7 +130,7 @@ class Informer:
         self.present = True
         self.synced.set()
 
-    async def _absent(self, error: NotFound) -> None:
+    async def _absent(self, error: ClusterError) -> None:
         if not self._optional:
             log.warning("%s", error)
         else:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steelyard.api.names import API_VERSION, JOB_KIND, JOB_PLURAL, REVISION_KIND, REVISION_PLURAL
+from steelyard.api.names import (
+    API_VERSION,
+    JOB_KIND,
+    JOB_PLURAL,
+    POOL_KIND,
+    POOL_PLURAL,
+    REVISION_KIND,
+    REVISION_PLURAL,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of namespaced object."""
+    """One kind of object. Of ours only pools have no namespace."""
 
     name: str
     api_version: str
@@ -24,6 +32,7 @@ class Kind:
 
 JOB = Kind(JOB_KIND, API_VERSION, JOB_PLURAL)
 REVISION = Kind(REVISION_KIND, API_VERSION, REVISION_PLURAL)
+POOL = Kind(POOL_KIND, API_VERSION, POOL_PLURAL)
 POD = Kind("Pod", "v1", "pods")
 EVENT = Kind("Event", "v1", "events")
 LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
-from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus, Stage
-from steelyard.api.names import API_VERSION, JOB_KIND, LABEL_JOB, LABEL_PROFILE, LABEL_STAGE
+from steelyard.api import AgenticRLJob, AllocationRevision, AllocationRevisionStatus, JobStatus, PoolStatus, Stage
+from steelyard.api.names import LABEL_JOB, LABEL_PROFILE, LABEL_STAGE
 from steelyard.balance.types import Instant
 from steelyard.children.common import Manifest, job_labels, owner_reference
 from steelyard.cluster import kinds
@@ -18,12 +16,14 @@ from steelyard.cluster.audit import Audit
 from steelyard.cluster.changes import Action, Change, changes
 from steelyard.cluster.client import Client, Lane, Object, Patch
 from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Unavailable
+from steelyard.cluster.events import event_about
 from steelyard.cluster.informer import Informer
 from steelyard.cluster.kinds import Kind
 from steelyard.cluster.ledger import prunable
+from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import Child, JobKey, Pod
 from steelyard.cluster.store import Store
-from steelyard.cluster.view import View, litter
+from steelyard.cluster.view import PoolView, View, litter
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,12 @@ MANY_CHANGES = 4
 DEAF_SECONDS = 180.0
 """Bookmarks come every minute; a watch that heard nothing for three is dead."""
 REPAIR_SECONDS = 5.0
+RETRY_SECONDS = 1.0
 STUCK_SECONDS = 20.0
 """Images are pulled meanwhile, which says nothing; a volume that cannot be mounted says so within seconds."""
 STUCK_AT_A_TIME = 5
 """One reason is enough for a condition."""
-OPTIONAL = frozenset({kinds.POD_MONITOR, kinds.AUTOSCALER})
+OPTIONAL = frozenset({kinds.POD_MONITOR, kinds.AUTOSCALER, kinds.POOL})
 
 
 class KubernetesCluster:
@@ -48,6 +49,10 @@ class KubernetesCluster:
         self._client, self._clock = client, clock
         self._namespaces: Sequence[str | None] = namespaces or (None,)
         self._informers = [self._informer(kind, ns) for kind in _watched() for ns in self._namespaces]
+        self.store.pooling = not namespaces  # pools have no namespace: an operator of single ones may not read them
+        if self.store.pooling:
+            self._informers.append(self._informer(kinds.POOL, None))
+        self._jobs_read = False
         self._creating = asyncio.Semaphore(JOBS_CREATING)
         self._acknowledged: dict[str, int] = {}
         self._repaired: dict[tuple[str, str, str], float] = {}
@@ -61,9 +66,15 @@ class KubernetesCluster:
             group.create_task(self.audit.run(), name="audit of jobs")
 
     async def synced(self) -> None:
-        """Return when the whole state of all children has been read."""
+        """Return when the whole state of all children has been read, and of all jobs where pools are shared."""
         for informer in self._informers:
             await informer.synced.wait()
+        while self.store.pooling and not self._jobs_read:
+            try:
+                await self._read_jobs()
+            except ClusterError as error:
+                log.info("%s", error)
+                await asyncio.sleep(RETRY_SECONDS)
 
     def silence(self) -> dict[str, float]:
         """Seconds since each kind's watch was last heard."""
@@ -78,8 +89,11 @@ class KubernetesCluster:
         return sorted(kind for kind, seconds in self.silence().items() if seconds > DEAF_SECONDS)
 
     def view(self, key: JobKey) -> View | None:
-        monitored = any(i.present for i in self._informers if i.kind is kinds.POD_MONITOR)
-        return self.store.view(key, monitored=monitored)
+        return self.store.view(key, monitored=self._monitored)
+
+    @property
+    def _monitored(self) -> bool:
+        return any(informer.present for informer in self._informers if informer.kind is kinds.POD_MONITOR)
 
     async def record(self, job: AgenticRLJob, revision: AllocationRevision) -> AllocationRevision:
         name, namespace = revision.metadata.name, job.metadata.namespace
@@ -143,31 +157,33 @@ class KubernetesCluster:
         return said
 
     async def event(self, view: View, kind: str, reason: str, message: str) -> None:
-        namespace, name = view.job.key
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": API_VERSION,
-                "kind": JOB_KIND,
-                "namespace": namespace,
-                "name": name,
-                "uid": view.job.metadata.uid,
-            },
-            "type": kind,
-            "reason": reason,
-            "message": message[:1024],
-            "source": {"component": "steelyard"},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
+        await self._tell(event_about(kinds.JOB, view.job.metadata, kind, reason, message))
+
+    def pool_view(self, name: str) -> PoolView | None:
+        if not self._jobs_read:  # a job that nobody has told us of yet would look like one that is gone
+            raise Unavailable("not all jobs are known yet")
+        return self.store.pool_view(name, monitored=self._monitored)
+
+    async def set_pool_status(self, pool: Pool, status: PoolStatus) -> None:
         try:
-            await self._client.create(kinds.EVENT, body)
+            await self._put_status(kinds.POOL, {"name": pool.name, "uid": pool.metadata.uid}, status.to_dict())
+        except NotFound:
+            self.store.remove(kinds.POOL, "", pool.name, pool.metadata.uid)
+
+    async def pool_event(self, pool: Pool, kind: str, reason: str, message: str) -> None:
+        await self._tell(event_about(kinds.POOL, pool.metadata, kind, reason, message))
+
+    async def _read_jobs(self) -> None:
+        items, _ = await self._client.list_pages(kinds.JOB.path(), "")
+        for obj in items:
+            self.store.put(kinds.JOB, obj)
+        self._jobs_read = True
+
+    async def _tell(self, event: Object) -> None:
+        try:
+            await self._client.create(kinds.EVENT, event)
         except ClusterError as error:
-            log.warning("the event %s of %s/%s is lost: %s", reason, namespace, name, error)
+            log.warning("the event %s of %s is lost: %s", event["reason"], event["involvedObject"]["name"], error)
 
     def _repaired_lately(self, owner: str, change: Change) -> bool:
         """Two who write the same field in turn must not keep each other busy."""
@@ -239,7 +255,7 @@ class KubernetesCluster:
 
     async def _put_status(self, kind: Kind, metadata: Mapping[str, str], status: Object) -> None:
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "status": status}
-        path = kind.path(metadata["namespace"], metadata["name"], "status")
+        path = kind.path(metadata.get("namespace"), metadata["name"], "status")
         answer = await self._client.patch(path, body, Patch.APPLY, params={"force": "true"}, lane=Lane.STATUS)
         self.store.put(kind, answer)
 
@@ -253,7 +269,7 @@ class KubernetesCluster:
                 continue
 
     def _informer(self, kind: Kind, namespace: str | None) -> Informer:
-        selector = "" if kind is kinds.AUTOSCALER else LABEL_JOB
+        selector = "" if kind in (kinds.AUTOSCALER, kinds.POOL) else LABEL_JOB
         return Informer(
             self._client,
             kind,

@@ -11,7 +11,15 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from steelyard.api import AgenticRLJob, AllocationRevision, InvalidResource, JobStatus, ObjectMeta, parse_quantity
+from steelyard.api import (
+    AgenticRLJob,
+    AllocationRevision,
+    InvalidResource,
+    JobStatus,
+    ObjectMeta,
+    PoolSource,
+    parse_quantity,
+)
 from steelyard.api.names import FIELD_MANAGER, LABEL_PROFILE, LABEL_STAGE
 from steelyard.children.common import ANNOTATION_DIGEST, ANNOTATION_GPUS, ANNOTATION_IMAGES
 
@@ -33,6 +41,8 @@ class Job:
     status: JobStatus
     resource: AgenticRLJob | None
     broken: str = ""
+    pool: PoolSource | None = None
+    """Where it draws its GPUs from, also when the rest of its spec is broken."""
 
     @property
     def deleting(self) -> bool:
@@ -132,11 +142,19 @@ def job(obj: Mapping[str, Any]) -> Job:
         status = JobStatus.model_validate(obj.get("status") or {}, extra="ignore")
     except ValueError:
         status = JobStatus()
+    pool = _pool(obj)
     try:
         resource = AgenticRLJob.from_cluster({**obj, "status": {}})
     except InvalidResource as error:
-        return Job(key, metadata, status, None, str(error))
-    return Job(key, metadata, status, resource.model_copy(update={"status": status}))
+        return Job(key, metadata, status, None, str(error), pool)
+    return Job(key, metadata, status, resource.model_copy(update={"status": status}), pool=pool)
+
+
+def _pool(obj: Mapping[str, Any]) -> PoolSource | None:
+    try:
+        return PoolSource.model_validate((obj.get("spec") or {})["pool"], extra="ignore")
+    except (KeyError, ValueError):
+        return None
 
 
 def revision(obj: Mapping[str, Any]) -> Revision:

@@ -12,11 +12,12 @@ from typing import TypeVar
 
 from steelyard.api import InvalidResource
 from steelyard.api.names import LABEL_JOB
-from steelyard.cluster import kinds, records
+from steelyard.cluster import kinds, pool_records, records
 from steelyard.cluster.client import Object
 from steelyard.cluster.kinds import Kind
+from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import Child, Job, JobKey, Pod, Revision
-from steelyard.cluster.view import View
+from steelyard.cluster.view import PoolView, View
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,10 @@ class Store:
 
     def __init__(self) -> None:
         self.on_change: Callable[[JobKey], None] = _nobody
+        self.on_pool_change: Callable[[str], None] = _nobody
+        self.pooling = True
+        """Whether this operator shares pools."""
+        self._pools: dict[str, Pool] = {}
         self._jobs: dict[JobKey, Job] = {}
         self._belongings: dict[JobKey, _Belongings] = {}
         self._autoscalers: dict[tuple[str, str], str] = {}
@@ -49,6 +54,10 @@ class Store:
     @property
     def jobs(self) -> frozenset[JobKey]:
         return frozenset(self._jobs)
+
+    @property
+    def pools(self) -> frozenset[str]:
+        return frozenset(self._pools)
 
     def job(self, key: JobKey) -> Job | None:
         return self._jobs.get(key)
@@ -70,6 +79,8 @@ class Store:
             pods=tuple(mine.pods.values()),
             autoscaled=frozenset(target for (namespace, _), target in self._autoscalers.items() if namespace == key[0]),
             monitored=monitored,
+            pool=self._pools.get(job.pool.name) if job.pool else None,
+            pooling=self.pooling,
         )
 
     def is_unowned(self, key: JobKey, revision: str) -> bool:
@@ -77,14 +88,32 @@ class Store:
         mine = self._belongings.get(key) or _Belongings()
         return revision in mine.revisions and mine.revisions[revision].owner is None
 
+    def pool_view(self, name: str, *, monitored: bool) -> PoolView | None:
+        """One pool and all its jobs at this moment, or None when it is gone."""
+        if (pool := self._pools.get(name)) is None:
+            return None
+        mine = [key for key, job in self._jobs.items() if _draws_on(job, name)]
+        views = {key: view for key in mine if (view := self.view(key, monitored=monitored))}
+        left = {key: self._pods_left(key) for key in pool.lent if key not in views}
+        return PoolView(pool, views, left)
+
+    def _pods_left(self, key: JobKey) -> tuple[Pod, ...]:
+        """Pods of a job that is gone; not those of a successor of its name that is none of the pool's."""
+        pods = self._belongings[key].pods.values() if key in self._belongings else ()
+        successor = self._jobs.get(key)
+        born = successor.metadata.creation_timestamp if successor else None
+        return tuple(pod for pod in pods if born is None or pod.created < born.timestamp())
+
     def put(self, kind: Kind, obj: Object) -> None:
         """Take what is newer than what we have. Objects that were deleted do not come back."""
         metadata = obj["metadata"]
-        uid, name, namespace = metadata["uid"], metadata["name"], metadata["namespace"]
+        uid, name, namespace = metadata["uid"], metadata["name"], metadata.get("namespace", "")
         if uid in self._buried:
             return
         if kind is kinds.JOB:
             self._put_job(obj)
+        elif kind is kinds.POOL:
+            self._put_pool(obj)
         elif kind is kinds.AUTOSCALER:
             self._put_autoscaler(namespace, name, records.autoscaled_deployment(obj))
         elif owner := (metadata.get("labels") or {}).get(LABEL_JOB):
@@ -99,7 +128,12 @@ class Store:
             key = namespace, name
             if (job := self._jobs.get(key)) and job.metadata.uid == uid:
                 del self._jobs[key]
-                self.on_change(key)
+                self._tell(key)
+            return
+        if kind is kinds.POOL:
+            if (pool := self._pools.get(name)) and pool.metadata.uid == uid:
+                del self._pools[name]
+                self._tell_jobs_of(name)
             return
         if (owner := self._owners.pop(uid, None)) is None:
             return
@@ -112,7 +146,7 @@ class Store:
             _drop(mine.children, (kind.name, name), uid)
         if not (mine.pods or mine.revisions or mine.children):
             del self._belongings[owner]
-        self.on_change(owner)
+        self._tell(owner)
 
     def is_buried(self, uid: str) -> bool:
         return uid in self._buried
@@ -129,7 +163,39 @@ class Store:
             return
         self._jobs[job.key] = job
         if old is None or _asks(old) != _asks(job):  # our own status writes come back too
-            self.on_change(job.key)
+            self._tell(job.key)
+        elif job.pool and old.status.gpus != job.status.gpus:
+            self.on_pool_change(job.pool.name)  # it may have signed for other GPUs
+
+    def _put_pool(self, obj: Object) -> None:
+        pool = pool_records.pool(obj)
+        old = self._pools.get(pool.name)
+        if old and int(old.metadata.resource_version) >= int(pool.metadata.resource_version):
+            return
+        self._pools[pool.name] = pool
+        if old is None or old.metadata.generation != pool.metadata.generation:
+            self._tell_jobs_of(pool.name)
+            return
+        for key in old.lent.keys() | pool.lent.keys():
+            before, after = old.lent.get(key), pool.lent.get(key)
+            if key in self._jobs and (before is None or after is None or before.gpus != after.gpus):
+                self.on_change(key)
+
+    def _tell(self, key: JobKey) -> None:
+        """Something about a job changed, which concerns its pool too; what it leaves behind, whoever lent to it."""
+        self.on_change(key)
+        if job := self._jobs.get(key):
+            pools = [job.pool.name] if job.pool else []
+        else:
+            pools = [name for name, pool in self._pools.items() if key in pool.lent]
+        for name in pools:
+            self.on_pool_change(name)
+
+    def _tell_jobs_of(self, name: str) -> None:
+        self.on_pool_change(name)
+        for key, job in self._jobs.items():
+            if _draws_on(job, name):
+                self.on_change(key)
 
     def _put_autoscaler(self, namespace: str, name: str, target: str | None) -> None:
         old = self._autoscalers.pop((namespace, name), None)
@@ -156,11 +222,15 @@ class Store:
             changed = _keep(mine.children, (found.kind, found.name), found)
         self._owners[obj["metadata"]["uid"]] = owner
         if changed:
-            self.on_change(owner)
+            self._tell(owner)
 
 
-def _nobody(_: JobKey) -> None:
+def _nobody(_: object) -> None:
     """Until somebody wants to know."""
+
+
+def _draws_on(job: Job, pool: str) -> bool:
+    return job.pool is not None and job.pool.name == pool
 
 
 def _asks(job: Job) -> tuple[str, int, bool]:

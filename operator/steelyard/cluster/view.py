@@ -11,7 +11,8 @@ from steelyard.api.names import BUS
 from steelyard.balance.types import PodView, Seen, StageCounts
 from steelyard.children.common import Slot, bus_name, workload_kind, workload_name
 from steelyard.children.rollout import Workload
-from steelyard.cluster.records import Child, Job, Pod
+from steelyard.cluster.pool_records import Pool
+from steelyard.cluster.records import Child, Job, JobKey, Pod
 
 STAGES = {stage.value: stage for stage in Stage}
 
@@ -35,6 +36,10 @@ class View:
     """Deployments of this namespace whose replicas a HorizontalPodAutoscaler owns."""
     monitored: bool
     """Whether the cluster knows PodMonitors."""
+    pool: Pool | None = None
+    """The pool that the job names, if there is one of this name."""
+    pooling: bool = True
+    """Whether this operator shares pools at all."""
 
     @property
     def bus_ready(self) -> bool:
@@ -82,7 +87,18 @@ class View:
 
     def gpus_used(self) -> Fraction:
         """GPUs of every bound pod that has not ended, terminating ones included."""
-        return sum((pod.gpus for pod in self.pods if pod.bound and not pod.ended), Fraction(0))
+        return gpus_bound(self.pods)
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """One pool and everybody who draws on it, at one moment."""
+
+    pool: Pool
+    jobs: Mapping[JobKey, View]
+    """Jobs that name it."""
+    left: Mapping[JobKey, tuple[Pod, ...]]
+    """Pods that outlive their jobs, of keys that the pool still lends to."""
 
 
 def slots(resource: AgenticRLJob) -> tuple[Slot, ...]:
@@ -134,7 +150,12 @@ def workloads(view: View, resource: AgenticRLJob) -> dict[Slot, Workload]:
 
 def gpus_held(pods: Iterable[Pod]) -> Fraction:
     """GPUs of every pod that has or may get one: pending and terminating ones too."""
-    return sum((pod.gpus for pod in pods if not pod.ended), Fraction(0))
+    return sum((pod.gpus for pod in pods if pod.gpus and not pod.ended), Fraction(0))
+
+
+def gpus_bound(pods: Iterable[Pod]) -> Fraction:
+    """GPUs of every pod that has a node and has not ended, terminating ones too."""
+    return sum((pod.gpus for pod in pods if pod.gpus and pod.bound and not pod.ended), Fraction(0))
 
 
 def stage_pods(view: View) -> tuple[Pod, ...]:

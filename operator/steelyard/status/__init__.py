@@ -5,6 +5,8 @@ Words are written at once; numbers alone at most once a minute (`worth_writing`)
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from steelyard.api import (
     BottleneckStatus,
     Condition,
@@ -17,6 +19,7 @@ from steelyard.api import (
     StageStatus,
 )
 from steelyard.balance.types import Fact, Instant, StageEstimate
+from steelyard.cluster.quota import to_sign
 from steelyard.cluster.records import Job
 from steelyard.cluster.view import slots
 from steelyard.status.conditions import conditions, stamped
@@ -24,7 +27,7 @@ from steelyard.status.figures import exact, figure, moment
 from steelyard.status.tick import Tick, lacking
 from steelyard.status.training import training
 
-__all__ = ["Tick", "lacking", "status", "status_of_broken", "worth_writing"]
+__all__ = ["Tick", "lacking", "signed_for", "status", "status_of_broken", "worth_writing"]
 
 DECISIONS = 5
 NUMBERS_SECONDS = 60.0
@@ -35,7 +38,7 @@ def status(tick: Tick) -> JobStatus:
     plan, found = tick.plan, conditions(tick)
     return JobStatus(
         observed_generation=tick.view.job.metadata.generation,
-        phase=_phase(found),
+        phase=_phase(found, waits=tick.waits),
         conditions=found,
         active_revision=plan.active.metadata.name if plan.active else None,
         throughput=figure(plan.throughput),
@@ -43,7 +46,7 @@ def status(tick: Tick) -> JobStatus:
         and BottleneckStatus(stage=plan.bottleneck.stage.field, evidence=plan.bottleneck.evidence[:1024]),
         stages=StagesStatus.of({stage: _stage(tick, stage) for stage in Stage}),
         training=training(tick),
-        gpus=GpuStatus(budget=exact(tick.job.spec.budget.gpus), used=exact(tick.view.gpus_used())),
+        gpus=GpuStatus(budget=exact(_budget(tick)), used=exact(tick.view.gpus_used())),
         last_decisions=_decisions(tick),
     )
 
@@ -61,6 +64,12 @@ def status_of_broken(job: Job, now: Instant) -> JobStatus:
     kept = [news.pop(condition.type, condition) for condition in job.status.conditions]
     updated = {"conditions": (*kept, *news.values()), "observed_generation": generation, "phase": "Stalled"}
     return job.status.model_copy(update=updated)
+
+
+def signed_for(before: JobStatus, budget: Fraction) -> JobStatus:
+    """The same status of a job that is about to use `budget` GPUs."""
+    used = before.gpus.used if before.gpus else exact(Fraction(0))
+    return before.model_copy(update={"gpus": GpuStatus(budget=exact(budget), used=used)})
 
 
 def worth_writing(old: JobStatus, new: JobStatus, since_last_numbers: float) -> bool:
@@ -92,12 +101,20 @@ PHASES = (
 )
 
 
-def _phase(found: tuple[Condition, ...]) -> str:
+def _phase(found: tuple[Condition, ...], *, waits: bool) -> str:
     true = {condition.type: condition for condition in found if condition.status == "True"}
     for kind, phase in PHASES:
         if kind in true:
             return phase
-    return true["Progressing"].reason if "Progressing" in true else "Starting"
+    if "Progressing" in true:
+        return true["Progressing"].reason
+    return "Waiting" if waits else "Starting"
+
+
+def _budget(tick: Tick) -> Fraction:
+    if tick.means is None or tick.means.quota is None:
+        return tick.job.spec.budget.gpus
+    return to_sign(tick.view, tick.job, tick.means.budget)
 
 
 def _stage(tick: Tick, stage: Stage) -> StageStatus:

@@ -5,13 +5,16 @@ A move of ours sets neither Progressing nor Reconciling: tools that wait for a j
 
 from __future__ import annotations
 
-from steelyard.api import Condition, JobStatus
+from dataclasses import replace
+
+from steelyard.api import Condition, JobStatus, PoolStatus
 from steelyard.balance.readiness import GATED
 from steelyard.balance.types import Fact, Instant
+from steelyard.cluster.quota import Quota
 from steelyard.status.figures import moment
 from steelyard.status.tick import Tick, lacking, troubles, unschedulable
 
-STARTING, LOST = "Starting", "ReplicasLost"
+STARTING, LOST, WAITING = "Starting", "ReplicasLost", "WaitingForGpus"
 
 
 def conditions(tick: Tick) -> tuple[Condition, ...]:
@@ -37,7 +40,7 @@ def conditions(tick: Tick) -> tuple[Condition, ...]:
     )
 
 
-def stamped(before: JobStatus, kind: str, fact: Fact, now: Instant, generation: int) -> Condition:
+def stamped(before: JobStatus | PoolStatus, kind: str, fact: Fact, now: Instant, generation: int) -> Condition:
     status = "True" if fact.status else "False"
     old = before.condition(kind)
     since = old.last_transition_time if old and old.status == status else moment(now)
@@ -56,6 +59,8 @@ def _ready(tick: Tick) -> Fact:
         return Fact(False, "Failed" if tick.failed else "Complete", "the job has ended")
     if tick.job.spec.suspend:
         return Fact(False, "Suspended", "spec.suspend is true")
+    if tick.waits:
+        return _quota_reserved(tick)
     missing = lacking(tick)
     if not missing:
         return Fact(True, "ReplicasReady", "every stage has the replicas it needs")
@@ -70,9 +75,9 @@ def _ready(tick: Tick) -> Fact:
 def _progressing(tick: Tick) -> Fact:
     if tick.over:
         return Fact(False, "Ended", "the job has ended")
-    if tick.job.spec.suspend:
+    if tick.job.spec.suspend or tick.waits:
         if tick.stopped:
-            return Fact(False, "Suspended", "everything has stopped")
+            return Fact(False, "Suspended" if tick.job.spec.suspend else WAITING, "everything has stopped")
         return Fact(True, "Stopping", "pods finish or hand back their work")
     ready = _ready(tick)
     if ready.status or ready.reason == LOST:
@@ -90,6 +95,14 @@ def _suspended(tick: Tick) -> Fact:
     return Fact(False, "Stopping", "pods finish or hand back their work")
 
 
+def _of_pool(tick: Tick, quota: Quota) -> Fact:
+    if tick.over:
+        return Fact(False, "Ended", "a job that has ended asks for no GPUs")
+    if tick.job.spec.suspend:
+        return Fact(False, "Suspended", "a suspended job asks for no GPUs")
+    return quota.reserved
+
+
 def _scheduled(tick: Tick) -> Fact:
     if waiting := unschedulable(tick):
         first = waiting[0]
@@ -99,7 +112,10 @@ def _scheduled(tick: Tick) -> Fact:
 
 
 def _quota_reserved(tick: Tick) -> Fact:
-    """A quota that refuses pods, or a queue that holds them back: somebody must grant, waiting alone will not do."""
+    """A pool without GPUs for it, a quota that refuses pods, or a queue that holds them back: somebody must grant."""
+    pool = _of_pool(tick, tick.quota) if tick.quota else None
+    if pool and not pool.status:
+        return pool
     for child in tick.view.children.values():
         if child.refused:
             return Fact(False, "Refused", f"{child.kind} {child.name} may make no more pods: {child.refused}")
@@ -107,7 +123,7 @@ def _quota_reserved(tick: Tick) -> Fact:
         return Fact(False, "Refused", tick.refused)
     if gated := [pod.name for pod in unschedulable(tick) if pod.problem and pod.problem.reason == GATED]:
         return Fact(False, GATED, f"a queue holds back {len(gated)} pods: {', '.join(sorted(gated)[:3])}")
-    return Fact(True, "NotRefused", "no quota and no queue keeps pods back")
+    return pool or Fact(True, "NotRefused", "no quota and no queue keeps pods back")
 
 
 def _conflict(tick: Tick) -> Fact:
@@ -153,4 +169,6 @@ def _stalled(tick: Tick) -> Fact:
     if not tick.over and (found := troubles(tick)) and found[0][1].users:
         where, problem = found[0]
         return Fact(True, "ConfigurationError", f"{where}: {problem.message}")
+    if tick.waits and tick.quota and tick.quota.refused:
+        return replace(tick.quota.reserved, status=True)
     return Fact(False, "NotStalled", "nothing waits for a person")

@@ -14,8 +14,8 @@ def figure(value: float | Fraction | None) -> str | None:
 
 
 def exact(value: Fraction) -> str:
-    """A count of GPUs, in full."""
-    return f"{float(value):g}"
+    """A count of GPUs, in full: they come in thousandths."""
+    return f"{float(value):.3f}".rstrip("0").rstrip(".")
 
 
 def moment(now: Instant) -> datetime:

@@ -9,6 +9,7 @@ from steelyard.balance.types import Instant, Plan, Rates
 from steelyard.children.common import Slot
 from steelyard.children.render import Ending
 from steelyard.children.trainer import STOPPED
+from steelyard.cluster.quota import Means, Quota
 from steelyard.cluster.records import Child, Pod, Problem
 from steelyard.cluster.view import STAGES, View, slots
 
@@ -33,6 +34,8 @@ class Tick:
     stuck: dict[str, str] = field(default_factory=dict)
     """Pod name -> why its containers are not even created, in the kubelet's words."""
     unready_since: Instant | None = None
+    means: Means | None = None
+    """What the job had to work with; its own budget when not said."""
 
     @property
     def failed(self) -> bool:
@@ -47,9 +50,19 @@ class Tick:
         return self.ended is not None
 
     @property
+    def quota(self) -> Quota | None:
+        """What the job's pool says, when it names one."""
+        return self.means.quota if self.means else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job stands still because its pool lends it nothing."""
+        return self.means is not None and self.means.waits
+
+    @property
     def stopped(self) -> bool:
-        """Suspended, and nothing runs any more."""
-        return self.job.spec.suspend and not any(not pod.ended for pod in self.view.pods)
+        """Suspended or without GPUs, and nothing runs any more."""
+        return (self.job.spec.suspend or self.waits) and not any(not pod.ended for pod in self.view.pods)
 
     @property
     def moving(self) -> bool:

@@ -64,6 +64,7 @@ ACCEPTED = [
     Case("anything in a pod template", {f"{SAMPLER}.template": {"spec": {"nodeSelector": {"a": "b"}, "x": [{}]}}}),
     Case("a pinned revision", {"scaling.pin": "calculator-3"}),
     Case("rows of the planner", {"planning": {"model": "qwen3-14b", "hardware": "a800-80g", "outputTokens": 9000}}),
+    Case("a share of a pool", {"pool": {"name": "shared.gpus", "queue": "research"}}),
 ]
 
 REFUSED = [
@@ -327,6 +328,8 @@ REFUSED = [
     ),
     Refusal("a group of one", {"algorithm.groupSize": 1}, field="spec.algorithm.groupSize", value="1"),
     Refusal("a relative model path", {"model": {"path": "tiny"}}, field="spec.model.path", value="tiny"),
+    Refusal("a pool without a queue", {"pool": {"name": "shared"}}, field="spec.pool.queue"),
+    Refusal("a queue with a dot", {"pool": {"name": "shared", "queue": "a.b"}}, field="spec.pool.queue", value="a.b"),
 ]
 
 IMMUTABLE = [
@@ -341,6 +344,13 @@ IMMUTABLE = [
 ]
 """Changes to the default job that the API server refuses; only it sees old and new together."""
 
+POOLED = {"pool": {"name": "shared", "queue": "research"}}
+NEVER_TO_BE_LEFT = [
+    Refusal("another pool", {"pool": {"name": "other", "queue": "research"}}),
+    Refusal("no pool any more", {"pool": ...}),
+]
+"""Changes to a job of a pool that the API server refuses: its GPUs would be counted nowhere."""
+
 MUTABLE = [
     Case("more steps", {"algorithm.steps": 400}),
     Case("suspension", {"suspend": True}),
@@ -350,3 +360,46 @@ MUTABLE = [
     Case("another image", {f"{SAMPLER}.image": "registry.example/sampler:2"}),
     Case("other code", {"code": {"configMap": {"name": "code"}}}),
 ]
+
+QUEUE = {"name": "third", "namespaces": ["team-a"]}
+
+POOLS_ACCEPTED = [
+    Case("the default pool"),
+    Case("guarantees of exactly all GPUs", {"queues.0.guaranteedGpus": "3500m", "queues.1.guaranteedGpus": "4.5"}),
+    Case("a queue that may not borrow", {"queues.0.borrowingLimitGpus": 0}),
+    Case("a pool without GPUs, for maintenance", {"gpus": 0}),
+    Case("a negative priority", {"queues.1.priority": -5}),
+]
+
+POOLS_REFUSED = [
+    Refusal(
+        "guarantees above what there is",
+        {"queues.0.guaranteedGpus": 6, "queues.1.guaranteedGpus": "2500m"},
+        field="spec.gpus",
+        value="gpus 8",
+        rule="must be at least 8.5, the sum of the queues' guaranteedGpus",
+    ),
+    Refusal(
+        "a queue named twice",
+        {"queues": [QUEUE, QUEUE]},
+        field="spec.queues",
+        value="third",
+        rule="Duplicate value",
+    ),
+    Refusal("no queue", {"queues": []}, field="spec.queues"),
+    Refusal("a queue for nobody", {"queues.0.namespaces": []}, field="spec.queues[0].namespaces"),
+    Refusal("a weight of nothing", {"queues.0.weight": 0}, field="spec.queues[0].weight", value="0"),
+    Refusal("a negative weight", {"queues.0.weight": -1}, field="spec.queues[0].weight", value="-1"),
+    Refusal("a negative guarantee", {"queues.0.guaranteedGpus": -1}, field="spec.queues[0].guaranteedGpus", value="-1"),
+    Refusal("GPUs finer than a thousandth", {"gpus": "0.0005"}, field="spec.gpus", value="0.0005"),
+    Refusal("no GPUs said", {"gpus": ...}, field="spec.gpus"),
+    Refusal("an ageing of seconds", {"ageingSeconds": 5}, field="spec.ageingSeconds", value="5"),
+    Refusal("an unknown field", {"queues.0.share": 5}, field="spec.queues[0].share"),
+    Refusal(
+        "a namespace that cannot be",
+        {"queues.0.namespaces": ["Team A"]},
+        field="spec.queues[0].namespaces[0]",
+        value="Team A",
+    ),
+]
+"""As for jobs: refused by the types and by the API server, both naming field, value and rule."""

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from steelyard.api import AgenticRLJob, InvalidResource, explain
-from tests.builders import job_manifest
-from tests.unit.api.cases import ACCEPTED, REFUSED, Case, Refusal
+from steelyard.api import AgenticRLJob, InvalidResource, RLPool, explain
+from tests.builders import job_manifest, pool_manifest
+from tests.unit.api.cases import ACCEPTED, POOLS_ACCEPTED, POOLS_REFUSED, REFUSED, Case, Refusal
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.why)
@@ -18,7 +18,23 @@ def test_the_types_refuse_and_name_field_value_and_rule(case: Refusal) -> None:
     with pytest.raises(ValidationError) as refusal:
         AgenticRLJob.model_validate(job_manifest(case.changes, name=case.name))
 
-    message = explain(refusal.value)
+    assert_names(explain(refusal.value), case)
+
+
+@pytest.mark.parametrize("case", POOLS_ACCEPTED, ids=lambda case: case.why)
+def test_the_types_accept_the_pool(case: Case) -> None:
+    RLPool.model_validate(pool_manifest(case.changes))
+
+
+@pytest.mark.parametrize("case", POOLS_REFUSED, ids=lambda case: case.why)
+def test_the_types_refuse_the_pool_and_name_field_value_and_rule(case: Refusal) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        RLPool.model_validate(pool_manifest(case.changes))
+
+    assert_names(explain(refusal.value), case)
+
+
+def assert_names(message: str, case: Refusal) -> None:
     assert case.field in message
     assert case.value in message
     assert case.rule in message

@@ -128,6 +128,7 @@ def test_what_is_checked_in_is_what_the_types_generate(name: str) -> None:
             "steelyard.dev_agenticrljobs.yaml",
             "Phase Step Reward Throughput Bottleneck GPUs (Revision) (Reason) Age",
         ),
+        ("steelyard.dev_rlpools.yaml", "GPUs Used Jobs Waiting Age"),
         ("steelyard.dev_allocationrevisions.yaml", "Number Phase Verdict Reason Before After Age"),
     ],
 )

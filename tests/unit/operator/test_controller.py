@@ -179,10 +179,10 @@ async def test_a_deleted_job_is_forgotten() -> None:
     for _ in range(10):
         await asyncio.sleep(0.02)
         cluster.settle()
-    assert controller.jobs == 1
+    assert len(controller) == 1
 
     cluster.delete("AgenticRLJob", "calculator")
     await asyncio.sleep(0.2)
 
-    assert controller.jobs == 0
+    assert len(controller) == 0
     assert [name for kind, _, name in cluster.objects if kind != "Pod"] == ["calculator-checkpoints"]

@@ -133,3 +133,17 @@ async def test_an_optional_kind_that_is_absent_holds_nobody_up_and_is_found_when
     assert informer.present
     assert seen.names == {"a"}
     await stop()
+
+
+async def test_an_optional_kind_that_may_not_be_read_is_as_good_as_absent() -> None:
+    """A new operator whose rights are still the old ones must not wait for ever for pools."""
+
+    class Forbidden(Script):
+        async def list_pages(self, path: str, selector: str) -> tuple[list[Object], str]:
+            raise Refused("rlpools is forbidden")
+
+    informer, _, stop = await follow(Forbidden([Refused("rlpools is forbidden")], [], []), optional=True)
+
+    assert informer.synced.is_set()
+    assert not informer.present
+    await stop()

@@ -9,7 +9,7 @@ import pytest
 from steelyard.cluster import kinds
 from steelyard.cluster.records import JobKey
 from steelyard.cluster.store import Store
-from tests.builders import a_revision, job_manifest
+from tests.builders import a_revision, job_manifest, pool_manifest
 
 KEY = "default", "calculator"
 
@@ -141,3 +141,95 @@ def test_a_deleted_job_is_gone_and_its_successor_is_another(store: Watched) -> N
     view = store.view(KEY, monitored=False)
     assert view is not None
     assert view.job.metadata.uid == "job-2"
+
+
+def pooled(version: int, budget: str = "0", **more: Any) -> dict[str, Any]:
+    job = a_job(version, **more)
+    job["spec"]["pool"] = {"name": "shared", "queue": "low"}
+    return {**job, "status": {"gpus": {"budget": budget, "used": "0"}}}
+
+
+def a_pool(version: int, generation: int = 1, **grants: str) -> dict[str, Any]:
+    manifest = pool_manifest()
+    manifest["metadata"] |= {"uid": "pool-1", "resourceVersion": str(version), "generation": generation}
+    rows = [
+        {"namespace": "default", "job": job, "queue": "low", "gpus": gpus, "used": "0", "since": "2026-01-01T00:00:00Z"}
+        for job, gpus in grants.items()
+    ]
+    return {**manifest, "status": {"grants": rows}}
+
+
+@pytest.fixture
+def sharing(store: Watched) -> tuple[Watched, list[str]]:
+    """A pool with one job, and the pools that were called."""
+    pools: list[str] = []
+    store.put(kinds.JOB, pooled(2, generation=2))
+    store.put(kinds.POOL, a_pool(1, calculator="4"))
+    store.on_pool_change = pools.append
+    store.calls.clear()
+    return store, pools
+
+
+def test_a_changed_grant_wakes_its_job_alone(sharing: tuple[Watched, list[str]]) -> None:
+    store, pools = sharing
+
+    store.put(kinds.POOL, a_pool(2, calculator="4", other="1"))
+    assert store.calls == [], "nothing of it concerns a job we know"
+    store.put(kinds.POOL, a_pool(3, calculator="2"))
+
+    assert store.calls == [KEY]
+    assert pools == [], "its own status is no news to a pool"
+
+
+def test_a_signature_wakes_the_pool_and_not_the_job(sharing: tuple[Watched, list[str]]) -> None:
+    store, pools = sharing
+
+    store.put(kinds.JOB, pooled(3, budget="2", generation=2))
+
+    assert (store.calls, pools) == ([], ["shared"])
+
+
+def test_what_happens_to_a_job_and_to_what_it_leaves_behind_concerns_its_pool(
+    sharing: tuple[Watched, list[str]],
+) -> None:
+    store, pools = sharing
+    store.put(DEPLOYMENT, a_deployment(5))
+    store.remove(kinds.JOB, *KEY, "job-1")
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1")
+
+    assert pools == ["shared"] * 3
+
+
+@pytest.mark.parametrize("change", ["its spec", "its end"])
+def test_a_pool_that_changes_concerns_itself_and_its_jobs(sharing: tuple[Watched, list[str]], change: str) -> None:
+    store, pools = sharing
+
+    if change == "its spec":
+        store.put(kinds.POOL, a_pool(2, generation=2, calculator="4"))
+    else:
+        store.remove(kinds.POOL, "", "shared", "pool-1")
+
+    assert (store.calls, pools) == ([KEY], ["shared"])
+    assert store.pools == ({"shared"} if change == "its spec" else set())
+
+
+def test_pods_of_a_successor_that_names_no_pool_are_none_of_the_pools(sharing: tuple[Watched, list[str]]) -> None:
+    store, _ = sharing
+    store.remove(kinds.JOB, *KEY, "job-1")
+    store.put(kinds.JOB, a_job(9, uid="job-2", creationTimestamp="2026-06-01T00:00:00Z"))
+    for name, born in (("old", "2026-05-01T00:00:00Z"), ("new", "2026-06-02T00:00:00Z")):
+        metadata = {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "resourceVersion": "9",
+            "creationTimestamp": born,
+        }
+        labels = {"steelyard.dev/job": "calculator", "steelyard.dev/stage": "sampler"}
+        store.put(kinds.POD, {"metadata": {**metadata, "labels": labels}, "spec": {}, "status": {}})
+
+    view = store.pool_view("shared", monitored=False)
+
+    assert view is not None
+    assert [pod.name for pod in view.left[KEY]] == ["old"]
+    assert view.jobs == {}
