@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import hypot, log, sqrt
+from math import exp, hypot, log, sqrt
 
 from steelyard.api import AgenticRLJobSpec, AllocationRevision
 from steelyard.balance.estimate import estimate
-from steelyard.balance.ledger import model_of, throughput_of
+from steelyard.balance.ledger import model_of, throughput_error_of, throughput_of
 from steelyard.balance.model import Model, Workload
 from steelyard.balance.observe import Observed
 
@@ -28,26 +28,30 @@ class Counterfactual:
 def counterfactual(revision: AllocationRevision, spec: AgenticRLJobSpec, observed: Observed) -> Counterfactual | None:
     """before* = X_before · T(old allocation, capacities before, workload now) / T(same, workload before).
 
-    Drift is then not mistaken for harm, and harm done by the move is not hidden in the capacities. The further the
-    workload drifted, the more it rests on the model, and the less sure it is: all the less where the model did not
-    explain the throughput before the move either. None when nothing was measured before.
+    Drift is then not mistaken for harm, and harm done by the move is not hidden in the capacities. A window of a few
+    steps knows the workload to some tenth only, so a drift that is no larger than that error is corrected by a part of
+    itself: d²/(d² + error²), with d = log of the ratio. What remains of the error, what was measured before, and what
+    the model did not explain then make up how sure the result is. None when nothing was measured before.
     """
-    then = model_of(revision.spec.inputs)
-    measured = throughput_of(revision.spec.inputs)
+    then, measured = model_of(revision.spec.inputs), throughput_of(revision.spec.inputs)
     if measured <= 0:
         return None
-    if then is None:
-        return Counterfactual(measured, DRIFT_ERROR)
+    error = throughput_error_of(revision.spec.inputs)
+    unknown = Counterfactual(measured, hypot(error, DRIFT_ERROR))
+    now = estimate(observed, spec).model
+    if then is None or now is None:
+        return unknown
     old = revision.spec.allocation.before
     promised = then.promise(old).throughput
-    now = estimate(observed, spec).model
-    if now is None or promised <= 0:
-        return Counterfactual(measured, DRIFT_ERROR)
     drifted = replace(then, workload=_drifted(then, now.workload)).promise(old).throughput
-    if drifted <= 0:
-        return Counterfactual(measured, DRIFT_ERROR)
-    drift, misfit = abs(log(drifted / promised)), abs(log(measured / promised))
-    return Counterfactual(measured * drifted / promised, hypot(DRIFT_ERROR * drift, misfit * min(drift, 1.0)))
+    blurred = replace(then, workload=_slowed(then.workload, now.workload.error)).promise(old).throughput
+    if min(promised, drifted, blurred) <= 0:
+        return unknown
+    drift, blur = log(drifted / promised), log(blurred / promised)
+    believed = drift**2 / (drift**2 + blur**2) if drift else 0.0
+    misfit = abs(log(measured / promised)) * min(abs(drift), 1.0)
+    error = hypot(error, DRIFT_ERROR * drift, misfit, sqrt(believed) * blur)
+    return Counterfactual(measured * exp(believed * drift), error)
 
 
 def throughput_error(observed: Observed) -> float:
@@ -70,4 +74,16 @@ def _drifted(then: Model, now: Workload) -> Workload:
         outside_seconds=now.outside_seconds,
         waiting_seconds=then.workload.waiting_seconds * longer,
         visits=now.visits,
+    )
+
+
+def _slowed(workload: Workload, error: float) -> Workload:
+    """The workload as much heavier as two windows with these errors may disagree by chance."""
+    factor = 1 + hypot(workload.error, error)
+    return replace(
+        workload,
+        tokens=workload.tokens * factor,
+        outside_seconds=workload.outside_seconds * factor,
+        waiting_seconds=workload.waiting_seconds * factor,
+        overhead_seconds=workload.overhead_seconds * factor,
     )

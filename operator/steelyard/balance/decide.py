@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from steelyard.api import Allocation, AllocationRevision, Origin, Prediction, RevisionPhase
 from steelyard.balance.allocate import Infeasible
 from steelyard.balance.bounds import repaired, stage_bounds, user_hold
+from steelyard.balance.counterfactual import throughput_error
 from steelyard.balance.estimate import Estimated, estimate
 from steelyard.balance.gate import Case, Veto, veto
 from steelyard.balance.ledger import inputs_of, is_open, known, successor
@@ -38,7 +39,7 @@ class Picture:
     def inputs(self) -> Mapping[str, str]:
         """What a decision of this tick is made from, as the ledger stores it; empty before anything was measured."""
         model, throughput = self.estimated.model, self.observed.throughput
-        return inputs_of(model, throughput) if model and throughput else {}
+        return inputs_of(model, throughput, throughput_error(self.observed)) if model and throughput else {}
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def _move(picture: Picture, case: Case) -> Outcome:
     predicted = Prediction(
         gain_percent=round(min(candidate.gain, 1000.0) * 100), cost_seconds=round(min(case.cost.seconds, 1e6))
     )
-    inputs = inputs_of(case.model, case.throughput)
+    inputs = inputs_of(case.model, case.throughput, throughput_error(picture.observed))
     revision = successor(seen, candidate.after, reason, inputs=inputs, predicted=predicted)
     return Outcome(Decision(Action.MOVE, "Gain", reason), revision)
 

@@ -107,11 +107,15 @@ def last_change(revisions: Sequence[AllocationRevision], stage: Stage) -> Alloca
     return None
 
 
-def inputs_of(model: Model, throughput: float) -> dict[str, str]:
-    """What a decision was made from, flat, as the ledger stores it; `model_of` reads it back."""
+def inputs_of(model: Model, throughput: float, error: float = 0.0) -> dict[str, str]:
+    """What a decision was made from, flat, as the ledger stores it; `model_of` and `throughput_of` read it back.
+
+    `error` is the relative standard error of the measured `throughput`.
+    """
     workload, capacities = model.workload, model.capacities
     figures = {
         "throughput": throughput,
+        "throughputError": error,
         "batch": model.bounds.batch,
         "open": model.bounds.open,
         "workload.tokens": workload.tokens,
@@ -151,11 +155,20 @@ def model_of(inputs: Mapping[str, str]) -> Model | None:
 
 def throughput_of(inputs: Mapping[str, str]) -> float:
     """Trajectories per second measured before the decision, 0 when nothing was."""
+    return _figure(inputs, "throughput")
+
+
+def throughput_error_of(inputs: Mapping[str, str]) -> float:
+    """Its relative standard error, 0 when it is not known."""
+    return _figure(inputs, "throughputError")
+
+
+def _figure(inputs: Mapping[str, str], name: str) -> float:
     try:
-        throughput = float(inputs.get("throughput", "0"))
+        figure = float(inputs.get(name, "0"))
     except ValueError:
         return 0.0
-    return throughput if isfinite(throughput) and throughput > 0 else 0.0
+    return figure if isfinite(figure) and figure > 0 else 0.0
 
 
 def _model(figures: Mapping[str, float]) -> Model:

@@ -9,7 +9,9 @@ import pytest
 
 from steelyard.api import AllocationRevision, Origin, RevisionPhase, Stage, Verdict
 from steelyard.balance import signals
+from steelyard.balance.counterfactual import counterfactual
 from steelyard.balance.ledger import inputs_of
+from steelyard.balance.observe import observe
 from steelyard.balance.types import PodView, Rates, Seen
 from steelyard.balance.verdict import Judgement, judge
 from tests.builders import a_revision
@@ -178,6 +180,30 @@ def test_longer_tools_are_not_mistaken_for_harm() -> None:
     slow_tools = judged(revision, steady(trajectories=2, environments=2, tool_seconds=6.0))
     assert same_tools.status.verdict is Verdict.ROLLED_BACK
     assert slow_tools.status.verdict is Verdict.KEPT
+
+
+def test_a_drift_within_the_noise_of_its_windows_is_hardly_corrected() -> None:
+    """Episodes look 7 % longer; where each window knows them to 1 % that is drift, to 30 % it is chance."""
+
+    def before(error: float) -> float:
+        model = a_model(workload=replace(a_model().workload, outside_seconds=2.8, waiting_seconds=0.5, error=error))
+        revision = a_move(RevisionPhase.SETTLING, throughput=2.0, **measuring())
+        spec = revision.spec.model_copy(update={"inputs": inputs_of(model, 2.0)})
+        observed = observe(a_view(allocation=AFTER), steady(environments=2).rates(), NOW, NOW - 100, whole=True)
+        found = counterfactual(revision.model_copy(update={"spec": spec}), demo_job().spec, observed)
+        assert found is not None
+        return found.throughput
+
+    assert before(0.01) == pytest.approx(1.88, abs=0.03)
+    assert before(0.3) == pytest.approx(2.0, abs=0.03)
+
+
+def test_what_was_measured_badly_before_condemns_nothing() -> None:
+    model = a_model(workload=replace(a_model().workload, outside_seconds=3.0, waiting_seconds=0.5))
+    for error, verdict in ((0.02, Verdict.ROLLED_BACK), (0.3, None)):
+        revision = a_move(RevisionPhase.SETTLING, throughput=2.4, **measuring())
+        spec = revision.spec.model_copy(update={"inputs": inputs_of(model, 2.4, error)})
+        assert judged(revision.model_copy(update={"spec": spec})).status.verdict is verdict
 
 
 def test_a_slower_judge_is_not_drift_but_harm() -> None:

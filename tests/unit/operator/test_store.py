@@ -120,6 +120,17 @@ def test_the_ledger_of_an_earlier_job_of_the_same_name_is_not_ours(store: Watche
     assert [revision.spec.number for revision in view.revisions] == [2]
 
 
+def test_a_revision_written_by_hand_has_no_owner_until_the_operator_adopts_it(store: Watched) -> None:
+    body = a_revision(2).to_dict()
+    body["metadata"] |= {"uid": "by-hand", "resourceVersion": "5"}
+    store.put(kinds.REVISION, body)
+    assert store.is_unowned(KEY, "calculator-2")
+    adopted = {**body["metadata"], "resourceVersion": "6", "ownerReferences": [{"uid": "job-1", "controller": True}]}
+    store.put(kinds.REVISION, {**body, "metadata": adopted})
+    assert not store.is_unowned(KEY, "calculator-2")
+    assert not store.is_unowned(("default", "nobody"), "calculator-2")
+
+
 def test_a_revision_that_is_none_is_ignored(store: Watched) -> None:
     body = a_revision().to_dict()
     body["metadata"] |= {"uid": "r", "resourceVersion": "5", "labels": {"steelyard.dev/job": "calculator"}}
