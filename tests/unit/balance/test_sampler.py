@@ -38,6 +38,28 @@ def test_noise_shows_as_error_and_grows_with_extrapolation() -> None:
     assert far.error > near.error > 0.05
 
 
+def test_a_machine_that_is_slow_at_times_is_not_taken_for_one_that_cannot_batch() -> None:
+    """60 tokens/s whatever happens: tokens take 15 to 45 ms, so 0.9 to 2.7 sequences run. Least squares would find a
+    line through the origin, and with it that no replica could ever carry more than those 60 tokens/s."""
+    slow_at_times = [Load(60 * latency, latency, 100) for latency in (0.015, 0.018, 0.02, 0.025, 0.03, 0.04, 0.045)]
+    latency = fit(slow_at_times, most=64)
+    assert latency is not None
+    assert latency.capacity > 10 * 60
+    assert latency.error > 0.1
+
+
+def test_a_rate_that_varies_shows_the_growth_through_the_noise() -> None:
+    growth = 0.004
+    noisy = []
+    for index, rate in enumerate([40, 60, 80, 100, 120, 140, 160, 180]):
+        alpha = 0.012 * (1.2 if index % 3 == 0 else 0.9)
+        tau = alpha / (1 - growth * rate)  # the fixed point of tau = alpha + growth * rate * tau
+        noisy.append(Load(rate * tau, tau, 100))
+    latency = fit(noisy, most=64)
+    assert latency is not None
+    assert latency.beta == pytest.approx(growth, rel=0.3)
+
+
 def test_latency_that_falls_with_load_counts_as_flat() -> None:
     latency = fit(line(2, 4, 6, 8, beta=-0.001), most=64)
     assert latency is not None
