@@ -1,8 +1,9 @@
 """How long one balance takes for one job: `python benchmarks/balance.py [--max-ms 5]`.
 
 Times `balance()` on snapshots of the simulated demo (1 s scrapes, 60 s and longer windows): while a move is open, while
-a move is found, and in balance. Prints the slowest kind and its share of the limit; the result goes to
-benchmarks/results/balance.json.
+a move is found, and in balance. And the proposal alone for a job with 1,024 GPUs, 4 stages, 10 profiles a stage and up
+to 1,024 replicas of each, without and with quotas of CPU and memory that bind. Prints the slowest kind and its share of
+the limit; the result goes to benchmarks/results/balance.json.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ import json
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the simulated pipeline lives with the tests
 
 from steelyard.balance import balance
+from steelyard.balance.propose import better_split, more_slots, spec_bounds, unbounded_gain
 from steelyard.balance.types import Rates, Seen
+from tests.unit.balance.large import a_large_model, a_large_spec, where_it_is
 from tests.unit.balance.loop import Loop, demo_job
 
 RESULT = Path(__file__).parent / "results" / "balance.json"
@@ -49,16 +55,48 @@ def measure(ticks: list[Snapshot]) -> list[float]:
     return times
 
 
+def propose() -> dict[str, Callable[[int], object]]:
+    """What to time for the large job, by name; the argument makes calls differ."""
+    spec, current = a_large_spec(1024, profiles=10, replicas=1024), where_it_is()
+    bounds = spec_bounds(spec)
+    quota = {"cpu": Fraction(1200), "memory": Fraction(8 * 2**40)}
+    models = [a_large_model(10, variant) for variant in range(ROUNDS)]
+
+    def both(variant: int, quota: Mapping[str, Fraction]) -> object:
+        return [propose(models[variant], spec, current, bounds, quota) for propose in (more_slots, better_split)]
+
+    return {
+        "1,024 GPUs": lambda variant: both(variant, {}),
+        "1,024 GPUs, quotas": lambda variant: both(variant, quota),
+        "bound of any gain": lambda variant: unbounded_gain(models[variant], spec, current),
+    }
+
+
+def timed(call: Callable[[int], object]) -> list[float]:
+    times = []
+    for variant in range(ROUNDS):
+        started = time.thread_time()
+        call(variant)
+        times.append((time.thread_time() - started) * 1000)
+    return times
+
+
+def peak_mib(call: Callable[[], object]) -> float:
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return round(peak / 2**20, 1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--max-ms", type=float, default=5.0, help="limit for the slowest kind's median")
     limit = parser.parse_args().max_ms
     ticks = snapshots(420)
     kinds = {kind: measure(of) for kind, of in ticks.items()}
-    tracemalloc.start()
-    balance(*ticks["Gain"][0])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    large = propose()
+    kinds |= {name: timed(call) for name, call in large.items()}
     result = {
         "limitMs": limit,
         "kinds": {
@@ -66,7 +104,8 @@ def main() -> int:
             for kind, times in kinds.items()
             if len(times) > 1
         },
-        "peakMiB": round(peak / 2**20, 1),
+        "peakMiB": peak_mib(lambda: balance(*ticks["Gain"][0])),
+        "largePeakMiB": max(peak_mib(partial(call, 0)) for call in large.values()),
     }
     slowest = max(result["kinds"].items(), key=lambda item: item[1]["p50Ms"])
     result["ratio"] = round(slowest[1]["p50Ms"] / limit, 3)

@@ -22,8 +22,11 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from steelyard.api import AgenticRLJobSpec, Stage
-from steelyard.balance.model import Model
-from steelyard.balance.stairs import UNITS_PER_GPU, Floats, Units, cleaned, gpu_units, staircase
+from steelyard.balance.bounds import StageBounds
+from steelyard.balance.model import SERVING, Model
+from steelyard.balance.propose import runs, spec_bounds
+from steelyard.balance.purse import Purse, purse_of
+from steelyard.balance.stairs import MOST_GPUS, UNITS_PER_GPU, Floats, Units, cleaned, gpu_units, staircase
 
 FIRST_STAIRS = 64
 """Steps of the straight line that stands for a job without measurements."""
@@ -72,24 +75,52 @@ class Grant:
     reason: str
 
 
-def curve_of(model: Model | None, spec: AgenticRLJobSpec) -> Curve:  # noqa: ARG001 - the model comes next
-    """What the job would do with how many GPUs, within its own budget; a straight line until it has a model."""
-    least, most = _range(spec)
-    step = min((float(price) for prices in spec.gpu_prices.values() for price in prices.values() if price), default=1.0)
-    steps = floor(max(most - least, 0.0) / step + TINY_RATE)  # no stair that no replica could fill
-    climbed = np.unique(np.append(np.arange(0, steps, ceil((steps + 1) / FIRST_STAIRS)), steps))
-    gpus = least + step * climbed
-    return Curve(gpus, np.maximum(gpus, TINY_RATE))
+def curve_of(model: Model | None, spec: AgenticRLJobSpec) -> Curve:
+    """What the job would do with how many GPUs, within its spec and budget; a straight line until it has a model."""
+    purse = purse_of(spec, {})
+    gpus, bounds = purse.resources[0], spec_bounds(spec)
+    ladders = _ladders(model, purse, bounds) if model else []
+    if not ladders:
+        return _straight(spec)
+    ceiling = min(rates[-1] for _, rates in ladders)
+    levels = np.unique(np.concatenate([rates for _, rates in ladders]))
+    levels = levels[: levels.searchsorted(ceiling, "right")]
+    environment = min(price for price, *_ in purse.prices[Stage.ENVIRONMENT].values())
+    units = np.full(len(levels), bounds[Stage.ENVIRONMENT].low * environment, dtype=np.int64)
+    for prices, rates in ladders:
+        units += prices[rates.searchsorted(levels)]
+    affordable = max(int(units.searchsorted(gpus.budget, "right")), 1)
+    stairs = staircase(units[:affordable], levels[:affordable])
+    return Curve(units[stairs] / gpus.per_one, levels[stairs])
 
 
-def _range(spec: AgenticRLJobSpec) -> tuple[float, float]:
-    """GPUs of the smallest and of the largest allocation that the spec allows."""
+def _ladders(model: Model, purse: Purse, bounds: Mapping[Stage, StageBounds]) -> list[tuple[Units, Floats]]:
+    """The staircase (units of GPUs, rates) of each stage that serves; none when the speed of one is not known."""
+    slots = bounds[Stage.ENVIRONMENT].high * model.capacities.slots
+    ladders = []
+    for stage in SERVING:
+        found = runs(model, purse, stage, bounds[stage], slots)
+        if not found:
+            return []
+        prices = np.concatenate([one.price[0] * np.arange(one.first, one.first + len(one.rates)) for one in found])
+        rates = np.concatenate([one.rates for one in found])
+        stairs = staircase(prices, rates)
+        ladders.append((prices[stairs], rates[stairs]))
+    return ladders
+
+
+def _straight(spec: AgenticRLJobSpec) -> Curve:
+    """As much throughput as GPUs, from the smallest allocation to the largest that the spec allows."""
     least = most = 0.0
     for stage in Stage:
-        prices, replicas = spec.gpu_prices[stage].values(), spec.stage(stage).replicas
+        prices, replicas = spec.stage(stage).profiles.values(), spec.stage(stage).replicas
         least += float(replicas.min * min(prices))
         most += float(replicas.max * max(prices))
-    return least, min(most, float(spec.budget.gpus))
+    dearest = min(most, float(spec.budget.gpus))
+    step = min((float(price) for stage in Stage for price in spec.stage(stage).profiles.values() if price), default=1.0)
+    steps = floor(max(dearest - least, 0.0) / step + TINY_RATE)  # no stair that no replica could fill
+    gpus = least + step * np.unique(np.append(np.arange(0, steps, ceil((steps + 1) / FIRST_STAIRS)), steps))
+    return Curve(gpus, np.maximum(gpus, TINY_RATE))
 
 
 def share(claims: Sequence[Claim], gpus: float, *, ageing_seconds: float) -> dict[str, Grant]:
@@ -142,7 +173,7 @@ class _Share:
     @classmethod
     def of(cls, claim: Claim, ageing_seconds: float) -> _Share:
         finite = np.isfinite(claim.curve.gpus) & (claim.curve.gpus >= 0)
-        prices = np.ceil(np.minimum(claim.curve.gpus[finite], 1e12) * UNITS_PER_GPU - 1e-6).astype(np.int64)
+        prices = np.ceil(np.minimum(claim.curve.gpus[finite], MOST_GPUS) * UNITS_PER_GPU - 1e-6).astype(np.int64)
         rates = cleaned(claim.curve.rate[finite])
         stairs = staircase(prices, rates)
         prices, rates = prices[stairs], rates[stairs]
@@ -164,9 +195,8 @@ class _Share:
 
 
 def _steps(waiting: float, ageing: float) -> int:
-    if not (waiting > 0 and ageing > 0):
-        return 0
-    return floor(min(waiting / ageing, MOST_STEPS))
+    passed = waiting / ageing if ageing > 0 else 0.0
+    return floor(min(passed, MOST_STEPS)) if passed > 0 else 0
 
 
 def _serve(shares: Sequence[_Share], left: int) -> int:

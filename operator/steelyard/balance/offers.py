@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.balance.stairs import Floats, Indices, Units, cleaned, staircase
+from steelyard.balance.stairs import Floats, Indices, Units, cleaned, records, staircase
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Resource:
     name: str
     budget: int
     """Whole units that all stages together may take."""
-    per_one: float = 1
+    per_one: int = 1
     """Units of one GPU, one core or whatever `name` counts."""
 
     def amount(self, units: int) -> str:
@@ -93,7 +93,7 @@ class Offers:
             parts = [staircase(costs[:, binding[0]], rates)]
         else:
             ends = np.cumsum([choice.now is not None, *(len(one.rates) for one in choice.runs)]).tolist()
-            parts = [start + staircase(np.arange(end - start), rates[start:end]) for start, end in pairwise([0, *ends])]
+            parts = [start + records(rates[start:end]) for start, end in pairwise([0, *ends])]
         return cls(choice, costs, rates, [Ladder(part, rates[part]) for part in parts if len(part)])
 
     @property
@@ -148,18 +148,22 @@ def best_level(stages: Sequence[Offers], budget: Units) -> float | None:
 
 
 def feasible(stages: Sequence[Offers], budget: Units, level: float) -> bool:
-    """Whether one offer of each stage at `level` fits `budget` together."""
+    """Whether one offer of each stage at `level` fits `budget` together. Most levels need no search: even the least of
+    each resource is too much, or the offers with the smallest shares of the budgets fit."""
     costs = [offers.costs[offers.at(level)] for offers in stages]
-    least = sum(one.min(axis=0) for one in costs)
-    if (least > budget).any():
+    if (sum(one.min(axis=0) for one in costs) > budget).any():
         return False
-    frugal = sum(one[one[:, 0].argmin()] for one in costs)
+    shares = 1 / np.maximum(budget, 1)
+    frugal = sum(one[(one @ shares).argmin()] for one in costs)
     return bool((frugal <= budget).all()) or combine(costs, budget, [0]) is not None
 
 
 def pick(stages: Sequence[Offers], budget: Units, level: float, *, fewest_moves_first: bool) -> list[int]:
     """A point of each stage that reaches `level`, all within `budget`: with the fewest stages changed and GPUs taken,
     in the order asked for. `level` must be feasible."""
+    good = fewest_moves_first and all(offers.is_now(0) and offers.rates[0] >= level for offers in stages)
+    if good and (sum(offers.costs[0] for offers in stages) <= budget).all():
+        return [0] * len(stages)
     indices = [
         [*([0] if offers.is_now(0) and offers.rates[0] >= level else []), *offers.at(level)] for offers in stages
     ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, lcm
+from math import ceil, lcm
 from typing import Any
 
 from steelyard.api import AgenticRLJobSpec, Stage
 from steelyard.api.quantities import parse_quantity
+from steelyard.api.stages import StageSpec
 from steelyard.balance.offers import Resource
 
 MOST_UNITS = 2**50
@@ -51,53 +52,57 @@ def purse_of(spec: AgenticRLJobSpec, quota: Mapping[str, Fraction]) -> Purse:
     """`quota` by resource name, less what others use of it; a resource that no replica requests is left out."""
     slots = [(stage, profile) for stage in Stage for profile in spec.stage(stage).profiles]
     needs = {(stage, profile): [spec.stage(stage).profiles[profile]] for stage, profile in slots}
-    asked = {slot: requests(spec, *slot) if quota else {} for slot in slots}
-    named = [name for name in sorted(quota) if any(name in one for one in asked.values())]
-    for slot, amounts in needs.items():
-        amounts += [asked[slot].get(name, Fraction(0)) for name in named]
+    asked = {stage: requests(spec.stage(stage)) if quota else {} for stage in Stage}
+    named = [name for name in sorted(quota) if any(name in one for of in asked.values() for one in of.values())]
+    for (stage, profile), amounts in needs.items():
+        amounts += [asked[stage][profile].get(name, Fraction(0)) for name in named]
     budgets = [spec.budget.gpus, *(quota[name] for name in named)]
     scales = [_scale(budget, column) for budget, column in zip(budgets, zip(*needs.values(), strict=True), strict=True)]
     prices: dict[Stage, dict[str, tuple[int, ...]]] = {stage: {} for stage in Stage}
     for (stage, profile), amounts in needs.items():
         prices[stage][profile] = tuple(
-            min(-floor(-amount * scale), MOST_UNITS) for amount, scale in zip(amounts, scales, strict=True)
+            min(-(-amount.numerator * scale // amount.denominator), MOST_UNITS)
+            for amount, scale in zip(amounts, scales, strict=True)
         )
     words = [("GPUs", 1), *(SPOKEN.get(name, (name, 1)) for name in named)]
     resources = [
-        Resource(name, min(floor(budget * scale), MOST_UNITS), float(scale * unit))
+        Resource(name, min(budget.numerator * scale // budget.denominator, MOST_UNITS), scale * unit)
         for (name, unit), budget, scale in zip(words, budgets, scales, strict=True)
     ]
     return Purse(tuple(resources), prices)
 
 
-def _scale(budget: Fraction, prices: Sequence[Fraction]) -> Fraction:
+def _scale(budget: Fraction, prices: Iterable[Fraction]) -> int:
     """Units of one GPU, core or byte in which budget and prices are whole, as far as 64 bits allow."""
     whole = lcm(*(amount.denominator for amount in (budget, *prices)))
-    return min(Fraction(whole), MOST_UNITS / max(budget, Fraction(1)))
+    return max(min(whole, MOST_UNITS // max(ceil(budget), 1)), 1)
 
 
-def requests(spec: AgenticRLJobSpec, stage: Stage, profile: str) -> dict[str, Fraction]:
-    """What a quota counts for one replica: the profile's resources and those that the user's template adds.
+def requests(of: StageSpec) -> dict[str, dict[str, Fraction]]:
+    """What a quota counts for one replica of each profile: the profile's resources and those of the user's template.
 
     A limit without a request is also the request, as the API server has it. Init containers run before the others, so
     only what the largest of them needs more counts. What cannot be read counts nothing: the API server refuses it.
     """
-    of = spec.stage(stage)
-    chosen = next((one for one in of.gpu_profiles if one.name == profile), None)
-    ours = {name: _amount(value) for name, value in chosen.resources.items()} if chosen else {}
     pod = _mapping(_mapping(of.template).get("spec"))
     containers = {one.get("name"): _requested(one) for one in _objects(pod.get("containers"))}
-    total = _total([{**ours, **containers.pop(WORKER, {})}, *containers.values()])
-    for first in map(_requested, _objects(pod.get("initContainers"))):
-        total |= {name: max(amount, total.get(name, Fraction(0))) for name, amount in first.items()}
-    return {name: amount for name, amount in total.items() if amount > 0}
+    worker, others = containers.pop(WORKER, {}), _total(containers.values())
+    first = [_requested(one) for one in _objects(pod.get("initContainers"))]
+    shapes = {one.name: {name: _amount(value) for name, value in one.resources.items()} for one in of.gpu_profiles}
+    found = {}
+    for profile in of.profiles:
+        total = _total([{**shapes.get(profile, {}), **worker}, others])
+        for one in first:
+            total |= {name: max(amount, total.get(name, Fraction(0))) for name, amount in one.items()}
+        found[profile] = {name: amount for name, amount in total.items() if amount > 0}
+    return found
 
 
 def _total(parts: Iterable[Mapping[str, Fraction]]) -> dict[str, Fraction]:
     total: dict[str, Fraction] = {}
     for part in parts:
         for name, amount in part.items():
-            total[name] = total.get(name, Fraction(0)) + amount
+            total[name] = total[name] + amount if name in total else amount
     return total
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, isfinite
+from math import floor
 from typing import TypeAlias
 
 import numpy as np
@@ -15,15 +15,13 @@ Indices: TypeAlias = NDArray[np.intp]
 
 UNITS_PER_GPU = 1000
 """The API admits GPUs in thousandths."""
-MOST_UNITS = 10**15
+MOST_GPUS = 10**9
 LARGEST_RATE = 1e300
 
 
 def gpu_units(gpus: float) -> int:
     """What a pool of `gpus` GPUs holds, in whole thousandths; nonsense is nothing."""
-    if not isfinite(gpus):
-        return MOST_UNITS if gpus > 0 else 0
-    return min(max(floor(gpus * UNITS_PER_GPU + 1e-6), 0), MOST_UNITS)
+    return floor(min(gpus, MOST_GPUS) * UNITS_PER_GPU + 1e-6) if gpus > 0 else 0
 
 
 def cleaned(rates: Floats) -> Floats:
@@ -32,15 +30,20 @@ def cleaned(rates: Floats) -> Floats:
     return possible
 
 
+def records(rates: Floats) -> Indices:
+    """Indices of the rates that all before them fall short of."""
+    best_before = np.concatenate(([-1.0], np.maximum.accumulate(rates)[:-1]))
+    found: Indices = np.flatnonzero(rates > best_before[: len(rates)])
+    return found
+
+
 def staircase(prices: Units, rates: Floats) -> Indices:
     """Indices of the points that no other beats in both: strictly rising prices, strictly rising rates.
 
     Of points alike in both the first is kept. `prices` and `rates` have one entry a point.
     """
     order = np.argsort(prices, kind="stable")
-    sorted_rates = rates[order]
-    before = np.concatenate(([-1.0], np.maximum.accumulate(sorted_rates)[:-1]))
-    rising = order[sorted_rates > before]
+    rising = order[records(rates[order])]
     last_of_price = np.append(prices[rising][1:] != prices[rising][:-1], True)[: len(rising)]
     kept: Indices = rising[last_of_price]
     return kept

@@ -157,4 +157,4 @@ def test_what_a_replica_takes_of_a_quota(case: str) -> None:
     containers, first, want = CONTAINERS[case]
     template = {"spec": {"containers": containers, "initContainers": first}}
     spec = a_spec(stages__sampler__gpuProfiles=[WHOLE], stages__sampler__template=template)
-    assert requests(spec, Stage.SAMPLER, "whole") == want
+    assert requests(spec.stage(Stage.SAMPLER)) == {"whole": want}
