@@ -1,84 +1,375 @@
-"""The simulated pipeline: events in order of time, the cluster's slowness, and what an operator would see of both."""
+"""The simulated pipeline: admission, episodes, rewards, training, and the weights' way back to the samplers."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from math import inf
+
+import numpy as np
 
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, Stage
+from steelyard.api.status import TrainingStatus
 from steelyard.balance.types import Instant, Rates, Seen
+from steelyard.twin.cluster import Cluster
+from steelyard.twin.events import Events
+from steelyard.twin.flow import Group, Trajectory
+from steelyard.twin.jobs import job_of
+from steelyard.twin.pods import Meter, Pod
 from steelyard.twin.profiles import Profile
+from steelyard.twin.sampler import SamplerPod
+from steelyard.twin.scrape import Prometheus, counts
+from steelyard.twin.stages import BusPod, EnvironmentPod, RewardPod, TrainerPod
+from steelyard.twin.training import Training
+from steelyard.twin.workload import Workload
+
+__all__ = ["START", "Meter", "Pipeline"]
 
 START: Instant = 1_800_000_000.0
 """Where the simulated clock starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """One stage since the start: exact, cumulative, dead replicas included; baselines are granted them."""
-
-    busy_seconds: float = 0.0
-    """Slot seconds that held a unit: for a sampler, running sequences; for the trainer, training."""
-    slot_seconds: float = 0.0
-    """Slot seconds of ready replicas; a sampler has `max_num_seqs` slots, the trainer one."""
-    room_seconds: float = 0.0
-    """Like `slot_seconds`, but of a sampler only what its KV cache has room for."""
-    duty_seconds: float = 0.0
-    """Replica seconds with at least one busy slot: what GPU utilisation shows."""
-    replica_seconds: float = 0.0
-    """Seconds of ready replicas."""
-    gpu_seconds: float = 0.0
-    """Of every pod that exists: starting and draining ones hold theirs."""
-    queue: int = 0
-    """Trajectories that wait for the stage at this moment (samplers: requests)."""
-    serving: int = 0
-    """Trajectories that it holds at this moment."""
-    ready: int = 0
-    """Ready replicas at this moment."""
-
-
 class Pipeline:
     """One job on one simulated cluster. The same arguments give the same run, in any process."""
 
-    now: Instant
-    step: int
-    """Training steps done."""
-    done: bool
-    events: int
-    """State changes simulated so far."""
-    step_ends: list[Instant]
-    trained: int
-    """Trajectories trained."""
-
     def __init__(self, profile: Profile, allocation: Allocation, seed: int) -> None:
-        raise NotImplementedError
+        self.profile, self.allocation = profile, allocation
+        self._job = job_of(profile, allocation)
+        self._clock = Events()
+        self._workload = Workload(profile, seed)
+        self.admitted = self.open = 0
+        """Trajectories so far, and those of them that are neither trained nor given up."""
+        self._events = 0
+        self._tasks: deque[Trajectory] = deque()
+        self._unserved: deque[Trajectory] = deque()
+        self._unscored: deque[Trajectory] = deque()
+        self._free_slots: deque[tuple[EnvironmentPod, int]] = deque()
+        self._free_judges: deque[tuple[RewardPod, int]] = deque()
+        self._serving: list[SamplerPod] = []
+        self._bus = BusPod(f"{self._job.metadata.name}-bus-0")
+        self._cluster = Cluster(
+            self._clock, self._job, profile.cluster, self, self._make, np.random.default_rng([seed, 1])
+        )
+        self._training = Training(
+            self._clock, profile, self._published, self._closed, self._again, self._cluster.remove
+        )
+        self._prometheus = Prometheus(
+            self._clock, profile.cluster, START, self._scraped, np.random.default_rng([seed, 2])
+        )
+        self._cluster.apply(allocation)
+        self._admit()
 
-    def run_until(self, instant: Instant) -> None:
-        """Simulate up to and including `instant`, or to the end of the last step if that comes first."""
-        raise NotImplementedError
+    # ---- what others see
 
-    def apply(self, allocation: Allocation) -> None:
-        """As the operator applies it: victims drain, what is new starts as GPUs become free (`children.rollout`)."""
-        raise NotImplementedError
+    @property
+    def now(self) -> Instant:
+        return START + self._clock.now
+
+    @property
+    def done(self) -> bool:
+        return self._clock.stopped
+
+    @property
+    def step(self) -> int:
+        """Training steps done."""
+        return self._training.step
+
+    @property
+    def step_ends(self) -> list[Instant]:
+        return [START + end for end in self._training.ends]
+
+    @property
+    def trained(self) -> int:
+        """Trajectories trained."""
+        return self._training.trained
+
+    @property
+    def failed(self) -> int:
+        """Trajectories that came to nothing, those of groups given up included."""
+        return self._training.failed
+
+    @property
+    def too_old(self) -> int:
+        """Trajectories beyond `maxStaleness` at their training: trained and counted, or made anew."""
+        return self._training.too_old
+
+    @property
+    def events(self) -> int:
+        """State changes simulated so far: requests, their ends, tool calls, judgements, steps."""
+        return self._events + self._training.step
+
+    @property
+    def most_gpus(self) -> float:
+        """The most GPUs that pods held at once."""
+        return float(self._cluster.most_gpus)
 
     @property
     def job(self) -> AgenticRLJob:
-        """The job with its status as the operator would have written it."""
-        raise NotImplementedError
+        """The job with its progress, as the operator would have written it into the status."""
+        training = TrainingStatus(step=self.step, steps=self.profile.steps)
+        return self._job.model_copy(update={"status": self._job.status.model_copy(update={"training": training})})
 
-    @property
-    def allocation(self) -> Allocation:
-        """What was applied last."""
-        raise NotImplementedError
+    def run_until(self, instant: Instant) -> None:
+        """Simulate up to and including `instant`, or to the end of the last step if that comes first."""
+        self._clock.run_until(instant - START)
+
+    def apply(self, allocation: Allocation) -> None:
+        """As the operator applies it: victims drain, what is new starts as GPUs become free (`children.rollout`)."""
+        self.allocation = allocation
+        self._cluster.apply(allocation)
 
     def seen(self, revisions: Sequence[AllocationRevision]) -> Seen:
         """What the operator's informer would hold."""
-        raise NotImplementedError
+        return Seen(self.job, tuple(revisions), counts(self._cluster, START))
 
     def rates(self, window_seconds: float) -> Rates:
         """What Prometheus would answer: scrapes, late and with gaps, never the simulator's truth."""
-        raise NotImplementedError
+        return self._prometheus.rates(window_seconds)
 
     def meters(self) -> Mapping[Stage, Meter]:
         """Exact figures of each stage so far."""
-        raise NotImplementedError
+        waiting = {
+            Stage.SAMPLER: len(self._unserved),
+            Stage.ENVIRONMENT: len(self._tasks),
+            Stage.REWARD_SERVER: len(self._unscored),
+            Stage.TRAINER: self._training.experience.waiting,
+        }
+        return {stage: self._cluster.meter(stage) + Meter(queue=waiting[stage]) for stage in Stage}
+
+    # ---- admission and episodes
+
+    def _admit(self) -> None:
+        """Whole groups, as long as the bound on open trajectories allows (design: staleness by pacing)."""
+        profile = self.profile
+        size = profile.group_size
+        factor = profile.factor(self.step)
+        while self.open + size <= profile.most_open:
+            group = Group(self.admitted // size, size)
+            for _ in range(size):
+                self._tasks.append(Trajectory(self.admitted, group, self._workload.draw(self.admitted), factor))
+                self.admitted += 1
+            self.open += size
+        self._play()
+
+    def _play(self) -> None:
+        """Give waiting tasks to free slots."""
+        tasks, free = self._tasks, self._free_slots
+        while tasks and free:
+            pod, life = free.popleft()
+            if pod.terminating or pod.ready_since is None or pod.lives != life:
+                continue
+            one = tasks.popleft()
+            one.pod = pod
+            pod.playing[one] = None
+            self._ask(one)
+
+    def _ask(self, one: Trajectory) -> None:
+        """The next turn, from the sampler with the fewest requests."""
+        self._events += 1
+        now, draw, turn = self._clock.now, one.draw, one.turn
+        one.context += draw.inputs[turn]
+        room = max(self.profile.context_tokens - one.context, 1.0)
+        one.wanted = min(draw.tokens[turn] * one.factor, room)
+        one.need = one.context + one.wanted / 2
+        if one.pod is not None:
+            one.pod.tokens.enter(now)
+        self._serve(one)
+
+    def _serve(self, one: Trajectory) -> None:
+        serving = self._serving
+        if not serving:
+            self._unserved.append(one)
+            return
+        best = serving[0]
+        least = best.held
+        for pod in serving:
+            if pod.held < least:
+                best, least = pod, pod.held
+        now = self._clock.now
+        if best.take(one, now):
+            self._clock.at(best.due, self._turns_end, best)
+
+    def _turns_end(self, pod: SamplerPod) -> None:
+        now = self._clock.now
+        if pod.due != now:
+            return  # it was set anew since
+        ended = pod.end(now)
+        if pod.due < inf:
+            self._clock.at(pod.due, self._turns_end, pod)
+        for one in ended:
+            self._turn_ended(one, now)
+        if pod.terminating and not pod.held and not pod.gone:
+            self._cluster.remove(pod)
+
+    def _turn_ended(self, one: Trajectory, now: float) -> None:
+        self._events += 1
+        pod = one.pod
+        if pod is None or one.lost:
+            return
+        pod.tokens.leave(now)
+        one.context += one.wanted
+        one.generated += one.wanted
+        if one.turn + 1 == len(one.draw.tokens) or one.context >= self.profile.context_tokens:
+            self._played(one, pod)
+        else:
+            pod.tool.enter(now)
+            self._clock.at(now + one.draw.tools[one.turn], self._tool_ended, one)
+
+    def _tool_ended(self, one: Trajectory) -> None:
+        if one.lost or one.pod is None:
+            return
+        self._events += 1
+        one.pod.tool.leave(self._clock.now)
+        one.turn += 1
+        self._ask(one)
+
+    def _played(self, one: Trajectory, pod: EnvironmentPod) -> None:
+        """The episode is over; its outcome goes to the reward server, its slot to the next task."""
+        del pod.playing[one]
+        one.pod = None
+        if one.draw.fails:
+            pod.failed += 1
+        else:
+            pod.ok += 1
+        if not pod.terminating:
+            self._free_slots.append((pod, pod.lives))
+        elif not pod.playing:
+            self._cluster.remove(pod)
+        self._unscored.append(one)
+        self._judge()
+        self._play()
+
+    # ---- rewards
+
+    def _judge(self) -> None:
+        """Give waiting trajectories to free judges."""
+        waiting, free, reward = self._unscored, self._free_judges, self.profile.reward
+        while waiting and free:
+            pod, life = free.popleft()
+            if not pod.serves or pod.lives != life:
+                continue
+            one = waiting.popleft()
+            pod.take(one, self._clock.now)
+            seconds = one.draw.judging * (one.generated / self.profile.mean_tokens) ** reward.exponent
+            self._clock.at(self._clock.now + seconds, self._judged, (pod, life, one))
+
+    def _judged(self, subject: tuple[RewardPod, int, Trajectory]) -> None:
+        pod, life, one = subject
+        if pod.gone or pod.ready_since is None or pod.lives != life:
+            return
+        self._events += 1
+        pod.leave(one, self._clock.now)
+        if one.draw.fails:
+            pod.failed += 1
+        else:
+            pod.ok += 1
+        if not pod.terminating:
+            self._free_judges.append((pod, life))
+        elif not pod.judging:
+            self._cluster.remove(pod)
+        self._training.add(one)
+        self._judge()
+
+    # ---- the weights' way back
+
+    def _closed(self, groups: int) -> None:
+        """So many groups are trained or given up: others may come in."""
+        self.open -= groups * self.profile.group_size
+        self._admit()
+
+    def _again(self, old: Trajectory) -> None:
+        """Too old to be trained: made anew by the policy of today."""
+        draw = self._workload.again(old.index, old.attempt + 1)
+        factor = self.profile.factor(self.step)
+        self._tasks.append(Trajectory(old.index, old.group, draw, factor, old.attempt + 1))
+        self._play()
+
+    def _published(self) -> None:
+        for sampler in self._serving:
+            self._publish(sampler)
+
+    def _publish(self, pod: SamplerPod) -> None:
+        """Every sampler takes the new weights, and generates nothing meanwhile."""
+        pod.pause(self._clock.now)
+        self._clock.at(self._clock.now + self.profile.cluster.sync_seconds, self._synced, (pod, pod.lives, self.step))
+
+    def _synced(self, subject: tuple[SamplerPod, int, int]) -> None:
+        pod, life, version = subject
+        if pod.gone or pod.ready_since is None or pod.lives != life or version < self.step:
+            return
+        pod.resume(self._clock.now, version)
+        if pod.due < inf:
+            self._clock.at(pod.due, self._turns_end, pod)
+
+    # ---- replicas come and go
+
+    def _make(self, stage: Stage, profile: str, ordinal: int) -> Pod:
+        name, now, spec = f"{self._job.metadata.name}-{stage}-{profile}-{ordinal}", self._clock.now, self.profile
+        if stage is Stage.SAMPLER:
+            return SamplerPod(name, profile, spec.sampler, ordinal, now)
+        if stage is Stage.ENVIRONMENT:
+            return EnvironmentPod(name, profile, spec.concurrency, ordinal, now)
+        if stage is Stage.REWARD_SERVER:
+            return RewardPod(name, profile, spec.reward.gpus, spec.reward.slots, ordinal, now)
+        return TrainerPod(name, profile, int(self._job.spec.gpu_prices[stage][profile]), ordinal, now)
+
+    def ready(self, pod: Pod) -> None:
+        """A replica starts to work (`cluster.Work`)."""
+        if isinstance(pod, SamplerPod):
+            pod.version = self.step
+            self._serving.append(pod)
+            waiting, self._unserved = self._unserved, deque()
+            self._serve_all(waiting)
+        elif isinstance(pod, EnvironmentPod):
+            self._free_slots.extend([(pod, pod.lives)] * pod.slots)
+            self._play()
+        elif isinstance(pod, RewardPod):
+            self._free_judges.extend([(pod, pod.lives)] * pod.slots)
+            self._judge()
+        elif isinstance(pod, TrainerPod):
+            self._training.ready(pod)
+
+    def drain(self, pod: Pod) -> bool:
+        """A replica gets no new work; whether it has none left (`cluster.Work`)."""
+        if isinstance(pod, SamplerPod):
+            if pod in self._serving:
+                self._serving.remove(pod)
+            self._serve_all(pod.hand_back(self._clock.now, running=False))
+        elif isinstance(pod, TrainerPod):
+            return self._training.drain(pod)
+        return not pod.inflight
+
+    def lose(self, pod: Pod) -> None:
+        """What a replica holds is done elsewhere, from the last point that is safe (`cluster.Work`)."""
+        if isinstance(pod, SamplerPod):
+            if pod in self._serving:
+                self._serving.remove(pod)
+            self._serve_all(pod.hand_back(self._clock.now, running=True))
+        elif isinstance(pod, EnvironmentPod):
+            for one in pod.playing:
+                one.lost = True
+            self._tasks.extendleft(one.anew() for one in reversed(pod.playing))
+            pod.playing = {}
+            self._play()
+        elif isinstance(pod, RewardPod):
+            self._unscored.extendleft(reversed(pod.judging))
+            self._judge()
+        elif isinstance(pod, TrainerPod):
+            self._training.lose(pod)
+
+    def _serve_all(self, requests: Sequence[Trajectory]) -> None:
+        for one in requests:
+            if not one.lost:
+                self._serve(one)
+
+    def _scraped(self) -> list[Pod]:
+        """Everything that answers a scrape at this moment."""
+        playing = sum(pod.inflight for pod in self._cluster.pods if pod.stage is Stage.ENVIRONMENT)
+        judging = sum(pod.inflight for pod in self._cluster.pods if pod.stage is Stage.REWARD_SERVER)
+        uncommitted = self.step % self._job.spec.checkpoints.every_steps * self.profile.batch
+        self._bus.depths = (
+            len(self._tasks) + playing,
+            len(self._unscored) + judging,
+            self._training.held + uncommitted,
+        )
+        return [self._bus, *(pod for pod in self._cluster.pods if pod.ready_since is not None)]

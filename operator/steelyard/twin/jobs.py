@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from steelyard.api import AgenticRLJob, Allocation
-from steelyard.balance.model import Model
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from steelyard.api import AgenticRLJob, Allocation, Stage
+from steelyard.balance.model import Bounds, Capacities, Estimate, Model, TokenLatency, Workload
 from steelyard.twin.profiles import Profile
+from steelyard.twin.workload import Numbers
+from steelyard.twin.workload import Workload as Trajectories
 
 SAMPLER, REWARD = "pair", "single"
 """Names of the only GPU profile of the samplers and of the reward servers."""
+EXPECTED_SCALING = 0.9
+"""The user expects n times the trainer's GPUs to be n to this power times as fast (the balance's own first guess)."""
+SAMPLE = 8192
+"""Trajectories behind the figures of the true model."""
 
 
 def trainer_profile(gpus: int) -> str:
@@ -15,33 +27,187 @@ def trainer_profile(gpus: int) -> str:
     return f"x{gpus}"
 
 
-def split(samplers: int, judges: int, trainer_gpus: int, environments: int) -> Allocation:
-    """The allocation with so many replicas, and a trainer of that size."""
-    return Allocation.model_validate(
+def split(profile: Profile, samplers: int, judges: int, trainer_gpus: int) -> Allocation:
+    """The allocation with so many samplers and reward servers, and a trainer of that size."""
+    return Allocation.of(
         {
-            "sampler": {SAMPLER: samplers},
-            "rewardServer": {REWARD: judges},
-            "trainer": {trainer_profile(trainer_gpus): 1},
-            "environment": {"default": environments},
+            Stage.SAMPLER: {SAMPLER: samplers},
+            Stage.ENVIRONMENT: {"default": profile.environments},
+            Stage.REWARD_SERVER: {REWARD: judges},
+            Stage.TRAINER: {trainer_profile(trainer_gpus): 1},
         }
     )
 
 
 def splits(profile: Profile) -> list[Allocation]:
     """Every split of the budget: for each trainer size and number of judges, as many samplers as fit."""
-    raise NotImplementedError
+    found = []
+    for trainer in profile.trainer.sizes:
+        for judges in range(1, profile.gpus):
+            samplers = (profile.gpus - trainer - judges * profile.reward.gpus) // profile.sampler.gpus
+            if samplers >= 1:
+                found.append(split(profile, samplers, judges, trainer))
+    return found
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the mean trajectory of one policy version asks for."""
+
+    tokens: float
+    live_tokens: float
+    """In the KV cache per running sequence, averaged over the tokens generated."""
+    tool_seconds: float
+    judge_seconds: float
+    train_gpu_seconds: float
+    """At speed 1."""
+
+
+@lru_cache(maxsize=64)
+def _drawn(profile: Profile) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Tokens, inputs and tools of many trajectories, (trajectories, turns) each, and their judging."""
+    source = Trajectories(profile, 0)
+    draws = [source.draw(index) for index in range(SAMPLE)]
+    turns = max(len(one.tokens) for one in draws)
+    tokens, inputs, tools = (
+        np.array([row + [0.0] * (turns - len(row)) for row in rows])
+        for rows in ([one.tokens for one in draws], [one.inputs for one in draws], [one.tools for one in draws])
+    )
+    return tokens, inputs, tools, np.array([one.judging for one in draws])
+
+
+@lru_cache(maxsize=1024)
+def demand(profile: Profile, step: int) -> Demand:
+    """Means over many drawn trajectories of policy version `step`."""
+    tokens, inputs, tools, judging = _drawn(profile)
+    factor, limit = profile.factor(step), profile.context_tokens
+    context, generated, live, waits = (np.zeros(len(tokens)) for _ in range(4))
+    for turn in range(tokens.shape[1]):
+        goes_on = (tokens[:, turn] > 0) & (context < limit)
+        if turn:
+            waits += np.where(goes_on, tools[:, turn - 1], 0.0)
+        context += np.where(goes_on, inputs[:, turn], 0.0)
+        wanted = np.where(goes_on, np.minimum(tokens[:, turn] * factor, np.maximum(limit - context, 1.0)), 0.0)
+        live += wanted * (context + wanted / 2)
+        context += wanted
+        generated += wanted
+    length = generated / profile.mean_tokens
+    return Demand(
+        tokens=float(generated.mean()),
+        live_tokens=float(live.sum() / generated.sum()),
+        tool_seconds=float(waits.mean()),
+        judge_seconds=float((judging * length**profile.reward.exponent).mean()),
+        train_gpu_seconds=profile.trainer.gpu_seconds * float((length**profile.trainer.exponent).mean()),
+    )
+
+
+def full_batch(profile: Profile, live_tokens: float) -> float:
+    """Sequences that run on a sampler with more work than it can take.
+
+    Requests are admitted in order, so while the first does not fit, what is left of the KV cache stays empty: about
+    half of a mean request.
+    """
+    return max(min(profile.sampler.max_num_seqs, profile.sampler.kv_tokens / live_tokens - 0.5), 1.0)
+
+
+@lru_cache(maxsize=1024)
 def truth(profile: Profile, step: int) -> Model:
     """The model of the pipeline without error at policy version `step`: for oracles, never for the balance."""
-    raise NotImplementedError
+    asked, sampler, trainer, batch = demand(profile, step), profile.sampler, profile.trainer, profile.batch
+    latency = TokenLatency(sampler.alpha, sampler.beta, full_batch(profile, asked.live_tokens))
+    sizes = {
+        trainer_profile(gpus): Estimate(
+            1 / (asked.train_gpu_seconds / trainer.speed(gpus) + trainer.step_seconds / batch)
+        )
+        for gpus in trainer.sizes
+    }
+    rates = {
+        Stage.SAMPLER: {SAMPLER: Estimate(latency.capacity)},
+        Stage.REWARD_SERVER: {REWARD: Estimate(profile.reward.slots / asked.judge_seconds)},
+        Stage.TRAINER: sizes,
+    }
+    capacities = Capacities(
+        rates,
+        {SAMPLER: latency},
+        slots=profile.concurrency,
+        sync_seconds=profile.cluster.sync_seconds,
+        trainer_seconds=min(1 / rate.value for rate in sizes.values()),
+    )
+    each = 1 / (1 - profile.failed_share)
+    visits = {Stage.ENVIRONMENT: each, Stage.REWARD_SERVER: each, Stage.TRAINER: 1.0}
+    workload = Workload(asked.tokens, outside_seconds=asked.tool_seconds, visits=visits)
+    return Model(workload, capacities, Bounds(batch, profile.most_open))
 
 
 def best_split(profile: Profile, step: int = 0) -> Allocation:
-    """The split that the true model finds best at `step`."""
-    raise NotImplementedError
+    """The split that the true model finds best at `step`; of equal ones that with the fewest GPUs."""
+    model, prices = (
+        truth(profile, step),
+        job_of(profile, split(profile, 1, 1, profile.trainer.sizes[0])).spec.gpu_prices,
+    )
+    return max(splits(profile), key=lambda one: (model.promise(one).throughput, -one.gpus(prices)))
 
 
-def job_of(profile: Profile) -> AgenticRLJob:
-    """The job, valid against the API; it starts at `best_split(profile)`."""
-    raise NotImplementedError
+@lru_cache(maxsize=256)
+def job_of(profile: Profile, start: Allocation | None = None) -> AgenticRLJob:
+    """The job, valid against the API; it starts at `start`, else at `best_split(profile)`."""
+    start = start or best_split(profile)
+    trainer = next(iter(start[Stage.TRAINER]))
+    sizes = sorted(profile.trainer.sizes, key=lambda gpus: (trainer_profile(gpus) != trainer, gpus))
+    sampler, reward = profile.sampler, profile.reward
+    smallest = min(profile.trainer.sizes)
+    return AgenticRLJob.model_validate(
+        {
+            "metadata": {"name": f"twin-{profile.name}", "namespace": "default", "uid": "twin", "generation": 1},
+            "spec": {
+                "model": {"path": "/models/policy"},
+                "tasks": {"configMap": {"name": "tasks"}},
+                "algorithm": {
+                    "groupSize": profile.group_size,
+                    "promptsPerStep": profile.prompts_per_step,
+                    "steps": profile.steps,
+                    "maxStaleness": profile.max_staleness,
+                },
+                "budget": {"gpus": profile.gpus},
+                "stages": {
+                    "sampler": {
+                        "replicas": _range(start.replicas(Stage.SAMPLER), profile.gpus // sampler.gpus),
+                        "gpuProfiles": [_gpus(SAMPLER, sampler.gpus)],
+                        "drainSeconds": _drain(profile, Stage.SAMPLER),
+                        "engine": {"args": ["--max-num-seqs", str(sampler.max_num_seqs)]},
+                    },
+                    "environment": {
+                        "replicas": _range(profile.environments, profile.environments),
+                        "concurrency": profile.concurrency,
+                        "drainSeconds": _drain(profile, Stage.ENVIRONMENT),
+                        "entrypoint": "twin:environment",
+                    },
+                    "rewardServer": {
+                        "replicas": _range(start.replicas(Stage.REWARD_SERVER), profile.gpus // reward.gpus),
+                        "gpuProfiles": [_gpus(REWARD, reward.gpus)],
+                        "drainSeconds": _drain(profile, Stage.REWARD_SERVER),
+                        "entrypoint": "twin:reward",
+                    },
+                    "trainer": {
+                        "gpuProfiles": [
+                            _gpus(trainer_profile(gpus), gpus, round(100 * (gpus / smallest) ** EXPECTED_SCALING))
+                            for gpus in sizes
+                        ],
+                        "drainSeconds": _drain(profile, Stage.TRAINER),
+                    },
+                },
+            },
+        }
+    )
+
+
+def _range(first: int, most: int) -> dict[str, int]:
+    return {"min": 1, "initial": first, "max": max(first, most)}
+
+
+def _drain(profile: Profile, stage: Stage) -> int:
+    return round(dict(profile.cluster.drain_seconds)[stage])
+
+
+def _gpus(name: str, gpus: int, speed: int = 100) -> dict[str, Any]:
+    return {"name": name, "resources": {"nvidia.com/gpu": gpus}, "gpus": gpus, "speedPercent": speed}

@@ -6,7 +6,7 @@ Sources, and which figures are published and which chosen: docs/decisions/0012-t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import exp, inf
 from types import MappingProxyType
 from typing import Literal
 
@@ -37,8 +37,8 @@ class Sampler:
     """One sampler replica: continuous batching, seconds between two tokens of a sequence tau(b) = alpha + beta·b."""
 
     gpus: int = 2
-    alpha: float = 0.025
-    beta: float = 0.0027
+    alpha: float = 0.0125
+    beta: float = 0.00102
     max_num_seqs: int = 48
     kv_tokens: int = 131_072
     """Live tokens that its KV cache holds."""
@@ -50,7 +50,7 @@ class RewardServer:
 
     gpus: int = 1
     slots: int = 4
-    seconds: Spread = Spread(15.0, 0.4)
+    seconds: Spread = Spread(7.0, 0.4)
     """Slot seconds for a trajectory of the profile's first mean length."""
     exponent: float = 0.3
     """They grow with the trajectory's length to this power."""
@@ -64,7 +64,7 @@ class Trainer:
     block: int = 4
     """GPUs that train at speed 1; n of them reach (n/block)^`scaling` · block."""
     scaling: float = 0.92
-    gpu_seconds: float = 22.0
+    gpu_seconds: float = 11.5
     """GPU seconds for a trajectory of the profile's first mean length, at speed 1."""
     exponent: float = 0.39
     """They grow with the trajectory's length to this power."""
@@ -125,10 +125,10 @@ class Profile:
     steps: int = 150
     prompts_per_step: int = 16
     group_size: int = 8
-    max_staleness: int = 2
+    max_staleness: int = 8
     requeue_stale: bool = False
     """Whether a trajectory that is too old at hand-over is made anew, as our trainer does, or trained and counted."""
-    environments: int = 6
+    environments: int = 18
     concurrency: int = 64
     """Episodes that one environment replica runs at once."""
     turns: Spread = Spread(4)
@@ -154,6 +154,13 @@ class Profile:
     cluster: Cluster = Cluster()
     sessions: tuple[Session, ...] = ()
     """Recorded sessions to draw trajectories from, instead of the spreads above."""
+
+    @property
+    def mean_tokens(self) -> float:
+        """Tokens that a trajectory of the first policy generates, on average."""
+        if self.sessions:
+            return sum(turn.output_tokens for session in self.sessions for turn in session.turns) / len(self.sessions)
+        return self.turns.median * exp(self.turns.sigma**2 / 2) * self.turn_tokens
 
     @property
     def batch(self) -> int:
