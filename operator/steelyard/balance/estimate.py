@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from itertools import pairwise
+from math import hypot, inf, log, sqrt
 
-from steelyard.api import AgenticRLJobSpec, Stage
+from steelyard.api import AgenticRLJobSpec, GpuProfile, Stage
 from steelyard.balance import sampler
 from steelyard.balance.counter import Counter, Gauge
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
@@ -20,9 +21,14 @@ from steelyard.balance.priors import speeds
 EDGE_ERROR = 0.5
 """Units that a window cuts in two, on average: with u units the demand is known to about 0.5/u."""
 PRIOR_ERROR = 0.3
+"""Of a profile never tried, on hardware of another kind."""
+SCALING_ERROR = 0.15
+"""Of the exponent by which the same devices are expected to scale with their number."""
 LEDGER_ERROR = 1.5
 """An older measurement is trusted less: its error is multiplied."""
 MOST_SLICES = 8
+STARVED = 0.02
+"""A trainer that waits for input for a larger share of its time has no backlog that it could work on."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,12 @@ def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING)
         rates[stage] = {**_aged(known.capacities.rates.get(stage, {})), **profiles}
     rates[Stage.SAMPLER].update({name: Estimate(tau.capacity, tau.error) for name, tau in latency.items()})
     tokens = sum(_tokens_rate(pod) for pod in windows[Stage.SAMPLER].pods) / episodes
-    rates = {stage: _with_priors(profiles, speeds(stage, spec, tokens)) for stage, profiles in rates.items()}
+    rates = {
+        stage: _with_priors(
+            profiles, speeds(stage, spec, tokens), {shape.name: shape for shape in spec.stage(stage).gpu_profiles}
+        )
+        for stage, profiles in rates.items()
+    }
     latency = _latency_priors(latency, rates[Stage.SAMPLER])
     capacities = Capacities(
         rates,
@@ -89,8 +100,12 @@ def _catching_up(observed: Observed, spec: AgenticRLJobSpec) -> dict[Stage, floa
     """Required rate beyond the flow: (backlog - target) / drain time, with the horizon as drain time.
 
     The target is what a stage in balance has waiting: nothing before the reward server, a batch before the trainer.
+    What waits before a trainer that is starved is no work for it yet: scored trajectories wait for their groups.
     """
     targets = {Stage.REWARD_SERVER: 0.0, Stage.TRAINER: float(spec.algorithm.batch)}
+    trainer = observed.stages.get(Stage.TRAINER)
+    if trainer is not None and (trainer.share("starved") or 0.0) > STARVED:
+        targets[Stage.TRAINER] = inf
     return {
         stage: max((observed.backlogs.get(stage, Gauge()).mean or 0.0) - target, 0.0) / spec.scaling.horizon_seconds
         for stage, target in targets.items()
@@ -151,9 +166,24 @@ def _trainer_rates(window: StageWindow, observed: Observed) -> dict[str, Estimat
         if len(ends) >= 2:
             demand = service_demand((pod,), ends[0][0], ends[-1][0], outcome="ok")
             if demand:
-                steps = sum(count for _, count in ends[1:])
-                return {pod.pod.profile: Estimate(1 / demand.value, max(demand.error, EDGE_ERROR / steps / 4))}
+                return {pod.pod.profile: Estimate(1 / demand.value, _step_error(pod, observed))}
     return {}
+
+
+def _step_error(pod: PodWindow, observed: Observed) -> float:
+    """Relative standard error of the trainer's time per step: the spread of whole steps, and the edges of the window.
+
+    Where a step ends is known to a scrape. That blurs each step, but of all steps together only the first and the last
+    edge: for so much less their spread counts.
+    """
+    ends, blur = observed.window.step_ends, EDGE_ERROR * observed.window.scrape_seconds
+    works = [_work(pod, before, after) / count for (before, _), (after, count) in pairwise(ends)]
+    total = sum(works)
+    if total <= 0:
+        return 2.0
+    variance = sum((work - total / len(works)) ** 2 for work in works) / max(len(works) - 1, 1)
+    spread = sqrt(max(variance - 2 * blur**2, 0.0) * len(works)) / total
+    return min(max(hypot(spread, blur / total), EDGE_ERROR / len(works) / 4), 2.0)
 
 
 def _trainer_seconds(window: StageWindow, observed: Observed) -> float:
@@ -212,10 +242,15 @@ def _workload(windows: Mapping[Stage, StageWindow], episodes: float, latency: Ma
         tokens=tokens,
         outside_seconds=outside,
         waiting_seconds=waiting,
-        overhead_seconds=max(waiting - explained, 0.0),
+        overhead_seconds=max(waiting - explained - _queued(samplers) / episodes, 0.0),
         error=demand.error if demand else 0.0,
         visits=_visits(windows),
     )
+
+
+def _queued(samplers: StageWindow) -> float:
+    """Requests that wait inside the samplers: more samplers would not leave them waiting."""
+    return sum(pod.engine.waiting.mean or 0.0 for pod in samplers.pods if pod.engine)
 
 
 def _visits(windows: Mapping[Stage, StageWindow]) -> dict[Stage, float]:
@@ -252,7 +287,9 @@ def _aged_latencies(profiles: Mapping[str, TokenLatency]) -> dict[str, TokenLate
     }
 
 
-def _with_priors(profiles: Mapping[str, Estimate], expected: Mapping[str, float]) -> dict[str, Estimate]:
+def _with_priors(
+    profiles: Mapping[str, Estimate], expected: Mapping[str, float], shapes: Mapping[str, GpuProfile]
+) -> dict[str, Estimate]:
     """Profiles never tried get the rate of the best-known one, times the relative speed expected of them."""
     usable = {name: one for name, one in profiles.items() if name in expected or not expected}
     known = min(usable, key=lambda name: (usable[name].error, name), default=None)
@@ -260,9 +297,17 @@ def _with_priors(profiles: Mapping[str, Estimate], expected: Mapping[str, float]
         return usable
     for name, speed in expected.items():
         if name not in usable:
-            base = usable[known]
-            usable[name] = Estimate(base.value * speed / expected[known], sqrt(base.error**2 + PRIOR_ERROR**2))
+            base, error = usable[known], _prior_error(shapes[known], shapes[name])
+            usable[name] = Estimate(base.value * speed / expected[known], hypot(base.error, error))
     return usable
+
+
+def _prior_error(known: GpuProfile, other: GpuProfile) -> float:
+    """More or fewer of the same devices are much less of a guess than devices of another kind."""
+    alike = known.resources.keys() == other.resources.keys() and known.memory_percent == other.memory_percent
+    if not alike or 0 in (known.gpus, other.gpus) or known.gpus == other.gpus:
+        return PRIOR_ERROR
+    return min(SCALING_ERROR * abs(log(other.gpus / known.gpus)), PRIOR_ERROR)
 
 
 def _latency_priors(latency: Mapping[str, TokenLatency], rates: Mapping[str, Estimate]) -> dict[str, TokenLatency]:

@@ -9,6 +9,7 @@ from steelyard.balance import signals
 from steelyard.balance.estimate import Estimated, Known, estimate
 from steelyard.balance.model import Capacities, Estimate, Load, Model, TokenLatency
 from steelyard.balance.observe import observe
+from tests.builders import SLICE, WHOLE
 from tests.unit.balance.builders import NOW, Sheet, a_view, steady
 from tests.unit.balance.loop import demo_job
 
@@ -50,6 +51,38 @@ def test_tokens_per_episode_follow_the_flow() -> None:
 
 def test_slots_are_what_the_replicas_say_not_what_the_spec_says() -> None:
     assert model_of(steady(slots=6)).capacities.slots == 6
+
+
+def test_the_error_of_the_trainer_is_that_of_its_steps_not_of_its_count_which_jumps_at_each_end() -> None:
+    """Steps that all take the same are known to a scrape, however few fall into the window."""
+    steady_steps = rate(model_of(steady(trajectories=2, train_seconds=8, batch=32)), Stage.TRAINER)
+    assert steady_steps.value == pytest.approx(32 / 8)
+    assert steady_steps.error < 0.05
+
+
+def test_queues_inside_the_samplers_are_not_latency_that_more_samplers_would_keep() -> None:
+    calm, crowded = steady(token_seconds=8.0, slots=64), steady(token_seconds=8.0, slots=64)
+    for index in range(2):
+        crowded.without(signals.REQUESTS_WAITING, f"sampler-whole-{index}")
+        crowded.level(signals.REQUESTS_WAITING, f"sampler-whole-{index}", 6)
+    for sheet in (calm, crowded):  # of the 8 s, the samplers' own latency explains 2
+        for index in range(2):
+            sheet.without(signals.TOKEN_LATENCY_SUM, f"sampler-whole-{index}")
+            sheet.counter(signals.TOKEN_LATENCY_SUM, f"sampler-whole-{index}", 2.0 * 2.0 / 2)
+    known = Known(Capacities(latency={"whole": TokenLatency(0.05, 0.0, 64, 0.02)}))
+    assert model_of(calm, known=known).workload.overhead_seconds == pytest.approx(6.0, rel=0.05)
+    assert model_of(crowded, known=known).workload.overhead_seconds == pytest.approx(0.0, abs=0.3)
+
+
+def test_more_of_the_same_devices_is_less_of_a_guess_than_other_devices() -> None:
+    pair = {"name": "pair", "resources": {"nvidia.com/gpu": 2}, "gpus": 2, "speedPercent": 190}
+    many = {"name": "many", "resources": {"nvidia.com/gpu": 16}, "gpus": 16, "speedPercent": 900}
+    job = demo_job({"budget.gpus": 32, "stages.trainer.gpuProfiles": [WHOLE, pair, many, SLICE]})
+    model = model_of(steady(), job)
+    known, twice, far, other = (rate(model, Stage.TRAINER, name) for name in ("whole", "pair", "many", "slice"))
+    assert twice.value == pytest.approx(1.9 * known.value)
+    assert known.error < twice.error < 0.15 < far.error <= other.error
+    assert other.error > 0.3
 
 
 def test_few_units_widen_the_error_and_do_not_freeze_the_estimate() -> None:
@@ -157,3 +190,15 @@ def test_sync_is_counted_in_seconds_per_version() -> None:
 def test_a_backlog_before_the_judge_must_be_worked_off_within_the_horizon() -> None:
     sheet = steady().level(signals.BUFFER_DEPTH, "calculator-bus-0", 60, buffer="trajectories")
     assert model_of(sheet).catching_up[Stage.REWARD_SERVER] == pytest.approx(60 / 600)
+
+
+def test_scored_trajectories_that_wait_for_their_groups_are_no_work_for_a_starved_trainer() -> None:
+    """Groups are trained whole: with a long tail most of what is scored waits, however fast the trainer."""
+    starved, busy = (
+        steady(trajectories=2, train_seconds=4, batch=32),
+        steady(trajectories=2, train_seconds=16, batch=32),
+    )
+    for sheet in (starved, busy):
+        sheet.level(signals.BUFFER_DEPTH, "calculator-bus-0", 92, buffer="experience")
+    assert model_of(starved).catching_up[Stage.TRAINER] == 0
+    assert model_of(busy).catching_up[Stage.TRAINER] == pytest.approx((92 - 32) / 600)
