@@ -160,7 +160,9 @@ class KubernetesCluster:
         await self._tell(event_about(kinds.JOB, view.job.metadata, kind, reason, message))
 
     def pool_view(self, name: str) -> PoolView | None:
-        if not self._jobs_read:  # a job that nobody has told us of yet would look like one that is gone
+        if (
+            self.store.pooling and not self._jobs_read
+        ):  # a job that nobody has told us of yet would look like one that is gone
             raise Unavailable("not all jobs are known yet")
         return self.store.pool_view(name, monitored=self._monitored)
 

@@ -35,7 +35,13 @@ class Operator(Process):
     """`python -m steelyard` outside the cluster."""
 
     def __init__(
-        self, python: str, kubeconfig: Path, prometheus: str, folder: Path, identity: str = "operator-0"
+        self,
+        python: str,
+        kubeconfig: Path,
+        prometheus: str,
+        folder: Path,
+        identity: str = "operator-0",
+        namespaces: str = "",
     ) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         settings = {
@@ -44,6 +50,7 @@ class Operator(Process):
             "STEELYARD_HTTP_PORT": str(port),
             "STEELYARD_LEASE_NAMESPACE": NAMESPACE,
             "STEELYARD_IDENTITY": identity,
+            "STEELYARD_NAMESPACES": namespaces,
         }
         argv = [python, "-m", "steelyard"]
         super().__init__("the operator", argv, folder / f"{identity}.log", f"{self.url}/healthz", settings)

@@ -347,7 +347,7 @@ IMMUTABLE = [
 POOLED = {"pool": {"name": "shared", "queue": "research"}}
 NEVER_TO_BE_LEFT = [
     Refusal("another pool", {"pool": {"name": "other", "queue": "research"}}),
-    Refusal("no pool any more", {"pool": ...}),
+    Refusal("no pool any more"),
 ]
 """Changes to a job of a pool that the API server refuses: its GPUs would be counted nowhere."""
 

@@ -46,6 +46,8 @@ def test_pools_are_read_only_by_an_operator_of_all_namespaces(namespaces: tuple[
 
     assert cluster.store.pooling is shared
     assert ("RLPool" in cluster.silence()) is shared
+    if not shared:
+        assert cluster.pool_view("shared") is None, "nothing to wait for"
 
 
 def test_an_event_about_a_pool_is_kept_where_events_of_cluster_scoped_objects_are() -> None:
