@@ -63,6 +63,7 @@ def test_capacity_moves_to_the_bottleneck_and_the_move_is_judged(job: LiveJob) -
 
 
 def test_a_harmful_allocation_that_a_user_tries_is_taken_back_and_the_ledger_says_why(job: LiveJob) -> None:
+    wait_for("balance", lambda: job.condition("Balanced").get("status") == "True", MOVE_SECONDS)
     good = job.revisions()[-1]["spec"]["allocation"]["after"]
     tried = job.try_allocation({**good, "environment": {"default": 1}}, "would one environment do?")
     assert tried["status"]["verdict"] == "RolledBack"
