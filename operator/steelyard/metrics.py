@@ -7,6 +7,7 @@ balance's.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,17 +18,29 @@ import httpx
 from steelyard.api import AgenticRLJob
 from steelyard.balance import signals
 from steelyard.balance.observe import LONGEST_WINDOW_SECONDS
+from steelyard.balance.surroundings import RECENT_SECONDS
 from steelyard.balance.types import Instant, MetricsProblem, MetricsUnavailable, PodView, Rates, Series
+from steelyard.children.common import bus_name, checkpoints_name, weights_name
 
-TARGET_LABELS = frozenset({"__name__", "namespace", "pod", "instance", "job", "container", "endpoint", "steelyard_job"})
-"""Labels that say where a series was scraped, not what it measures."""
+log = logging.getLogger(__name__)
+
+TARGET_LABELS = frozenset(
+    {"__name__", "namespace", "pod", "instance", "job", "container", "endpoint", "steelyard_job"}
+    | {"exported_namespace", "exported_pod", "persistentvolumeclaim"}
+)
+"""Labels that say where a series was scraped or whom it is about, not what it measures."""
 
 QUERIES_IN_FLIGHT = 6
 FORGET_SECONDS = 600.0
 """A job that has not read for so long no longer widens the window of the others."""
 
+OPTIONAL_SECONDS = 60.0
+"""The optional series change slowly and are asked for so seldom."""
+LONGEST_MATCHER = 2000
+"""Characters of a matcher of namespaces; beyond, the cluster is mostly ours and all of it is read."""
+
 Index = Mapping[tuple[str, str], tuple[Series, ...]]
-"""(namespace, pod) -> its series of one metric."""
+"""(namespace, pod or claim) -> its series of one metric."""
 
 
 class Metrics(Protocol):
@@ -72,6 +85,7 @@ class Prometheus:
         self._client = client
         self._snapshot: _Snapshot | None = None
         self._asked: dict[tuple[str, str], tuple[Instant, float]] = {}
+        self._optional: tuple[Instant, Mapping[str, Index]] = (-OPTIONAL_SECONDS, {})
         self._refreshing = asyncio.Lock()
 
     async def read(
@@ -86,7 +100,9 @@ class Prometheus:
                 snapshot = self._snapshot = await self._query_all(now)
         if snapshot.unavailable:
             return Rates(window, unavailable=snapshot.unavailable)
-        names = {pod.name for pod in pods} | {f"{job.metadata.name}-bus-0"}
+        name = job.metadata.name
+        claims = weights_name(name), bus_name(name), checkpoints_name(name)
+        names = {pod.name for pod in pods} | {f"{bus_name(name)}-0", *claims}
         samples = {
             metric: {name: found for name in names if (found := index.get((namespace, name)))}
             for metric, index in snapshot.indexes.items()
@@ -100,30 +116,64 @@ class Prometheus:
 
     async def _query_all(self, now: Instant) -> _Snapshot:
         window = self._widest_window(now)
+        queries = {metric: f"{metric}[{math.ceil(window)}s]" for metric in signals.REQUIRED}
         limit = asyncio.Semaphore(QUERIES_IN_FLIGHT)
-
-        async def one(metric: str) -> Index:
-            async with limit:
-                return await self._query(metric, window)
-
         reason: MetricsUnavailable | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = {metric: group.create_task(one(metric)) for metric in signals.ALL}
+                tasks = {m: group.create_task(self._query(m, query, limit)) for m, query in queries.items()}
         except* _Unavailable as failed:
             reason = _first(failed)
         if reason:
             return _Snapshot(now, window, {}, reason)
-        return _Snapshot(now, window, {metric: task.result() for metric, task in tasks.items()})
+        required = {metric: task.result() for metric, task in tasks.items()}
+        return _Snapshot(now, window, {**required, **await self._query_optional(now, window)})
 
-    async def _query(self, metric: str, window: float) -> Index:
+    async def _query_optional(self, now: Instant, window: float) -> Mapping[str, Index]:
+        """The series that need not be there; one that cannot be read is absent."""
+        asked, known = self._optional
+        if 0 <= now - asked < OPTIONAL_SECONDS:
+            return known
+        queries = _optional_queries({namespace for namespace, _ in self._asked}, window)
+        limit = asyncio.Semaphore(QUERIES_IN_FLIGHT)
+        answers = await asyncio.gather(*(self._if_there(metric, query, limit) for metric, query in queries.items()))
+        self._optional = now, dict(zip(queries, answers, strict=True))
+        return self._optional[1]
+
+    async def _if_there(self, metric: str, query: str, limit: asyncio.Semaphore) -> Index:
         try:
-            response = await self._client.get("/api/v1/query", params={"query": f"{metric}[{math.ceil(window)}s]"})
+            return await self._query(metric, query, limit)
+        except _Unavailable as error:
+            log.debug("%s", error)
+            return {}
+
+    async def _query(self, metric: str, query: str, limit: asyncio.Semaphore) -> Index:
+        try:
+            async with limit:
+                response = await self._client.get("/api/v1/query", params={"query": query})
         except (httpx.DecodingError, httpx.TooManyRedirects) as error:
             raise _Unavailable(MetricsProblem.BAD_RESPONSE, _sentence(metric, error)) from error
         except httpx.HTTPError as error:
             raise _Unavailable(MetricsProblem.UNREACHABLE, _sentence(metric, error)) from error
         return _index(metric, response)
+
+
+def _optional_queries(namespaces: set[str], window_seconds: float) -> dict[str, str]:
+    """Metric -> query. Exporters of the cluster tell about everybody, so what is not ours is left out at the source.
+
+    Device exporters name the workload's namespace by either of two labels, and there are only so many devices.
+    A histogram needs no sample in between: a few evaluations span the window.
+    """
+    pattern = "|".join(sorted(namespaces))
+    ours = f'namespace=~"{pattern}"' if len(pattern) <= LONGEST_MATCHER else ""
+    near, far = math.ceil(RECENT_SECONDS), math.ceil(max(window_seconds, RECENT_SECONDS))
+    containers = ",".join(filter(None, [ours, 'container!=""', 'container!="POD"']))
+    return {
+        **{metric: f"{metric}{{{containers}}}[{near}s]" for metric in signals.PRESSURE},
+        **{metric: f"{metric}{{{ours}}}[{near}s]" for metric in signals.CLAIMS},
+        **{metric: f"{metric}[{near}s]" for metric in signals.DEVICES},
+        signals.TRAJECTORY_TOKENS: f'{signals.TRAJECTORY_TOKENS}{{kind="generated"}}[{far}s:{far // 4}s]',
+    }
 
 
 def _first(failed: BaseExceptionGroup[_Unavailable]) -> MetricsUnavailable:
@@ -149,7 +199,7 @@ def _index(metric: str, response: httpx.Response) -> Index:
             )
         index: dict[tuple[str, str], tuple[Series, ...]] = {}
         for row in body["data"]["result"]:
-            where = row["metric"].get("namespace", ""), row["metric"].get("pod", "")
+            where = _where(row["metric"])
             index[where] = (*index.get(where, ()), _series(row))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _Unavailable(
@@ -157,6 +207,12 @@ def _index(metric: str, response: httpx.Response) -> Index:
             f"Prometheus answered {metric} with status {response.status_code} and a body that is not a range vector",
         ) from error
     return index
+
+
+def _where(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Whom a series is about: exporters that speak for other pods name them `exported_`, unless labels are honoured."""
+    namespace = labels.get("exported_namespace") or labels.get("namespace", "")
+    return namespace, labels.get("persistentvolumeclaim") or labels.get("exported_pod") or labels.get("pod", "")
 
 
 def _series(row: Mapping[str, Any]) -> Series:

@@ -114,7 +114,8 @@ async def test_the_jobs_bus_is_read_as_well() -> None:
 async def test_one_raw_range_query_per_metric() -> None:
     server = Server()
     await read(server, window_seconds=61.5)
-    assert sorted(server.queries) == sorted(f"{metric}[62s]" for metric in signals.ALL)
+    assert len(server.queries) == len(signals.ALL)
+    assert {query for query in server.queries if query.endswith("[62s]")} == {f"{m}[62s]" for m in signals.REQUIRED}
 
 
 async def test_jobs_share_one_answer_per_interval() -> None:
@@ -124,7 +125,7 @@ async def test_jobs_share_one_answer_per_interval() -> None:
         await source.read(a_job(name=name), [], NOW + 0.1)
     assert len(server.queries) == len(signals.ALL)
     await source.read(a_job(), [], NOW + 20)
-    assert len(server.queries) == 2 * len(signals.ALL)
+    assert len(server.queries) == len(signals.ALL) + len(signals.REQUIRED)
 
 
 async def test_jobs_that_ask_at_the_same_time_wait_for_the_same_answer() -> None:
@@ -141,7 +142,7 @@ async def test_a_job_that_looks_further_back_widens_the_query_and_the_others_sha
     wide = await source.read(a_job(name="slow"), [], NOW + 1, 600)
     narrow = await source.read(a_job(), [], NOW + 2, 60)
     assert wide.window_seconds == narrow.window_seconds == 600
-    assert len(server.queries) == 2 * len(signals.ALL)
+    assert len(server.queries) == len(signals.ALL) + len(signals.REQUIRED)
 
 
 async def test_a_job_that_stopped_asking_no_longer_widens_the_query() -> None:
@@ -224,3 +225,68 @@ async def test_a_failure_is_shared_too_and_forgotten_at_the_next_interval() -> N
     assert len(server.queries) == asked
     down = False
     assert (await source.read(a_job(), [], NOW + 20)).unavailable is None
+
+
+def about(metric: str, samples: list[tuple[float, str]], **labels: str) -> Server:
+    """A server that knows one series, and nothing of any other metric."""
+    row = {"metric": {"__name__": metric, **labels}, "values": samples}
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": [row]}}
+    return Server(lambda query: answer if query.startswith(metric) else EMPTY)
+
+
+async def test_pressure_is_read_by_container_in_the_namespaces_of_our_jobs() -> None:
+    """As cAdvisor labels it; the pod's own cgroup and its pause container would count the same wait again."""
+    server = about(signals.IO_STALLED, [(1, "5")], namespace="default", pod=POD.name, container="worker", id="/kube")
+    rates = await read(server)
+    assert rates.series(signals.IO_STALLED, POD.name)[0].samples == ((1.0, 5.0),)
+    assert f'{signals.IO_STALLED}{{namespace=~"default",container!="",container!="POD"}}[300s]' in server.queries
+
+
+async def test_claims_are_found_by_their_own_name() -> None:
+    server = about(
+        signals.CLAIM_USED,
+        [(1, "9e9")],
+        namespace="default",
+        persistentvolumeclaim="calculator-checkpoints",
+        pod="kubelet-exporter",
+    )
+    rates = await read(server)
+    assert rates.series(signals.CLAIM_USED, "calculator-checkpoints")[0].samples == ((1.0, 9e9),)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"namespace": "default", "pod": POD.name},
+        {"namespace": "gpus", "pod": "dcgm-x1", "exported_namespace": "default", "exported_pod": POD.name},
+    ],
+    ids=["labels honoured", "labels exported"],
+)
+async def test_devices_are_joined_to_the_pod_that_uses_them(labels: dict[str, str]) -> None:
+    """NVIDIA/gpu-monitoring-tools#214: without honour_labels, "pod" is the exporter's own."""
+    rates = await read(about(signals.DEVICE_USED, [(1, "70000")], gpu="0", **labels))
+    assert [one.label("gpu") for one in rates.series(signals.DEVICE_USED, POD.name)] == ["0"]
+
+
+async def test_what_is_optional_may_be_refused_and_the_rest_still_counts() -> None:
+    optional = tuple(signals.OPTIONAL)
+    server = Server(lambda query: BAD_DATA if query.startswith(optional) else UNITS_ANSWER)
+    rates = await read(server)
+    assert rates.unavailable is None
+    assert set(rates.samples) == set(signals.REQUIRED)
+
+
+async def test_what_is_optional_is_asked_once_a_minute() -> None:
+    server = Server()
+    source = prometheus(server)
+    for second in range(0, 121, 10):
+        await source.read(a_job(), [], NOW + second)
+    assert sum(query.startswith(signals.IO_STALLED) for query in server.queries) == 3
+
+
+async def test_a_matcher_that_would_grow_too_long_is_left_out() -> None:
+    server = Server()
+    source = prometheus(server)
+    await asyncio.gather(*(source.read(a_job(namespace=f"team-{n:04}"), [], NOW) for n in range(400)))
+    await source.read(a_job(), [], NOW + 70)
+    assert f"{signals.CLAIM_USED}{{}}[300s]" in server.queries

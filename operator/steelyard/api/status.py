@@ -94,6 +94,29 @@ class BottleneckStatus(Model):
     """The figures that say so."""
 
 
+class FindingStatus(Model):
+    """One symptom that the figures show."""
+
+    symptom: Annotated[str, Field(max_length=63)]
+    """One CamelCase word: SickReplica, DiskWaits, LongTail, MemoryFull, WeightSync, RewardQueue, TrainerSlow,
+    RolloutSlow, UnsteadySteps, or NoMismatch when nothing shows and scaling will not help."""
+    stage: Annotated[str, Field(max_length=63)] | None = None
+    """Key in `spec.stages` of the stage where it shows; absent when it is the whole pipeline."""
+    evidence: Text
+    """The figures that say so."""
+    look_first: Text
+    """What to check before anything else, and where to read on."""
+
+
+class RecommendationStatus(Model):
+    """What reallocation can do for the job now."""
+
+    remedy: Annotated[str, Field(max_length=63)]
+    """Reallocate, FixFirst (a finding that no allocation cures) or NoReallocation (nothing worth its cost is left)."""
+    reason: Text
+    """Why, with the most that any allocation within the spec could gain."""
+
+
 class TrainingStatus(Model):
     """How far the learning is."""
 
@@ -144,6 +167,10 @@ class JobStatus(Model):
     """Trajectories trained per second."""
     bottleneck: BottleneckStatus | None = None
     """The stage that holds the pipeline back."""
+    findings: Annotated[tuple[FindingStatus, ...], Field(max_length=8)] = ()
+    """What the figures show to be wrong, the most urgent first."""
+    recommendation: RecommendationStatus | None = None
+    """Whether to reallocate; absent while too little is known, or a move is judged."""
     stages: StagesStatus = StagesStatus()
     """What each stage has and does."""
     training: TrainingStatus | None = None

@@ -8,10 +8,10 @@ from dataclasses import replace
 from steelyard.api import AllocationRevision, AllocationRevisionStatus, Origin, RevisionPhase, Verdict
 from steelyard.balance import decide
 from steelyard.balance.decide import Outcome, Picture
-from steelyard.balance.diagnose import bottleneck, stage_estimates
+from steelyard.balance.diagnose import advise, bottleneck, no_mismatch, stage_estimates
 from steelyard.balance.ledger import completed, is_open
 from steelyard.balance.observe import SCRAPES, STEPS, longest_window
-from steelyard.balance.types import Decision, Fact, Instant, Plan, Rates, Seen
+from steelyard.balance.types import Advice, Decision, Fact, Finding, Instant, Plan, Rates, Remedy, Seen, Symptom
 from steelyard.balance.verdict import Judgement, judge
 from steelyard.balance.words import instant, sentence
 
@@ -67,20 +67,46 @@ def _plan(
     wake = float(seen.job.spec.scaling.interval_seconds)
     if picture is None or rates is None:
         return Plan(decision, active=outcome.revision, revision=outcome.revision, wake=wake)
+    findings, advice = _diagnosis(picture, judging=judgement is not None)
     return Plan(
         decision,
         active=outcome.revision or picture.active,
         revision=outcome.revision,
         updates=_updates(seen, picture.active, judgement, outcome.revision),
         metrics=_metrics(picture, rates),
-        balanced=Fact(decision.kind in ("Balanced", "DeadBand"), decision.kind, decision.reason),
+        balanced=_balanced(decision, findings, advice),
         throughput=picture.observed.throughput,
-        bottleneck=bottleneck(picture.observed, picture.promise),
-        stages=stage_estimates(picture.observed, picture.promise),
+        bottleneck=bottleneck(picture.waits, picture.promise),
+        findings=findings,
+        advice=advice,
+        stages=stage_estimates(picture.observed, picture.waits, picture.promise),
         model=picture.estimated.model,
         wake=wake,
         window_seconds=_window_seconds(picture, rates),
     )
+
+
+def _diagnosis(picture: Picture, *, judging: bool) -> tuple[tuple[Finding, ...], Advice | None]:
+    """What is wrong and what to do about it; without a symptom and without a gain in sight, that nothing is.
+
+    What could be gained is not asked while a move is judged: its verdict is the next thing to know.
+    """
+    least_gain = max(picture.seen.job.spec.scaling.min_gain_percent, 1) / 100
+    most_gain = None if judging else picture.most_gain
+    advice = advise(picture.findings, most_gain, least_gain)
+    if picture.findings or most_gain is None or most_gain >= least_gain:
+        return picture.findings, advice
+    return (no_mismatch(picture.waits, most_gain),), advice
+
+
+def _balanced(decision: Decision, findings: tuple[Finding, ...], advice: Advice | None) -> Fact:
+    """Nothing to gain by moving replicas is balance only where nothing else is broken."""
+    if decision.kind not in ("Balanced", "DeadBand"):
+        return Fact(False, decision.kind, decision.reason)
+    if advice and advice.remedy is Remedy.FIX_FIRST:
+        return Fact(False, advice.remedy, advice.reason)
+    honest = findings and findings[0].symptom is Symptom.NO_MISMATCH
+    return Fact(True, decision.kind, findings[0].evidence if honest else decision.reason)
 
 
 def _updates(

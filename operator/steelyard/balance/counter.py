@@ -13,6 +13,7 @@ from steelyard.balance.types import Instant, Series
 
 LARGEST = 1e15
 """Beyond this a sample is garbage: no counter of ours gets there, and sums of squares must not overflow."""
+FEWEST_OF_A_HALF = 2
 
 Sample = tuple[Instant, float]
 
@@ -24,9 +25,10 @@ def sane(samples: Sequence[Sample], since: Instant, until: Instant) -> Sequence[
         return kept
     times, values = zip(*kept, strict=True)
     # a NaN or an infinity anywhere shows in the sum, so that thousands of good samples cost no loop of ours
-    if min(values) >= 0 and sum(values) < LARGEST and all(map(lt, times, times[1:])):
+    inside = since <= times[0] <= times[-1] <= until  # an instant that is no number is nowhere
+    if inside and min(values) >= 0 and sum(values) < LARGEST and all(map(lt, times, times[1:])):
         return kept
-    return list({at: (at, value) for at, value in kept if 0 <= value < LARGEST}.values())
+    return list({at: (at, value) for at, value in kept if since <= at <= until and 0 <= value < LARGEST}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,15 @@ class Gauge:
     @property
     def mean(self) -> float | None:
         return sum(value for _, value in self.samples) / len(self.samples) if self.samples else None
+
+    @property
+    def growth(self) -> float | None:
+        """Mean of the second half less that of the first, None where samples are too few to tell."""
+        half = len(self.samples) // 2
+        if half < FEWEST_OF_A_HALF:
+            return None
+        first, second = self.samples[:half], self.samples[-half:]
+        return (sum(value for _, value in second) - sum(value for _, value in first)) / half
 
     def near(self, instant: Instant) -> float | None:
         """The last value at or before `instant`, else the first one after it."""

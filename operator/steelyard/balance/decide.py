@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from steelyard.api import Allocation, AllocationRevision, Origin, Prediction, RevisionPhase
 from steelyard.balance.allocate import Infeasible
 from steelyard.balance.bounds import repaired, stage_bounds, user_hold
 from steelyard.balance.counterfactual import throughput_error
+from steelyard.balance.diagnose import symptoms, wait_graph
+from steelyard.balance.diagnose.waits import WaitGraph
 from steelyard.balance.estimate import Estimated, estimate
 from steelyard.balance.gate import Case, Veto, veto
 from steelyard.balance.ledger import inputs_of, is_open, known, successor
@@ -16,7 +19,8 @@ from steelyard.balance.model import Model, Promise
 from steelyard.balance.observe import STEPS, Observed, observe
 from steelyard.balance.priors import start
 from steelyard.balance.propose import Candidate, better_split, more_slots, unbounded_gain
-from steelyard.balance.types import Action, Decision, Instant, Rates, Seen
+from steelyard.balance.surroundings import surroundings
+from steelyard.balance.types import Action, Decision, Finding, Instant, Rates, Seen
 from steelyard.balance.words import changes, instant, number, percent
 
 
@@ -29,6 +33,17 @@ class Picture:
     observed: Observed
     estimated: Estimated
     now: Instant
+    waits: WaitGraph = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    """Symptoms, the most urgent first."""
+
+    @cached_property
+    def most_gain(self) -> float | None:
+        """The most that any allocation within the spec could gain, None while that is unknown."""
+        model = self.estimated.model
+        if model is None or self.observed.missing:
+            return None
+        return unbounded_gain(model, self.seen.job.spec, self.active.spec.allocation.after)
 
     @property
     def promise(self) -> Promise | None:
@@ -58,7 +73,10 @@ def look(seen: Seen, active: AllocationRevision, rates: Rates, now: Instant) -> 
     status = running.status
     since = instant(status.measuring_time) or instant(status.settling_time) or instant(status.applied_time) or 0.0
     observed = observe(seen, rates, now, since)
-    return Picture(seen, active, observed, estimate(observed, seen.job.spec, known(seen.revisions)), now)
+    estimated = estimate(observed, seen.job.spec, known(seen.revisions))
+    waits = wait_graph(observed)
+    findings = symptoms(observed, waits, surroundings(rates, now), seen.job.spec)
+    return Picture(seen, active, observed, estimated, now, waits, findings)
 
 
 def hold(kind: str, reason: str) -> Outcome:
@@ -165,7 +183,7 @@ def improve(picture: Picture, model: Model, throughput: float) -> Outcome:
             return hold("Infeasible", f"no change because {candidate.constraint}")
         if candidate is None:
             continue
-        case = Case(candidate, model, spec, seen.revisions, throughput, step, picture.now)
+        case = Case(candidate, model, spec, seen.revisions, throughput, step, picture.now, picture.findings)
         objection = veto(case)
         if objection is None:
             return _move(picture, case)
@@ -174,17 +192,17 @@ def improve(picture: Picture, model: Model, throughput: float) -> Outcome:
     limits = [*frozen, *(bound.limited for bound in bounds.values() if bound.limited)]
     if refused and not (limits and all(one.kind == "DeadBand" for one in refused)):
         return hold(refused[-1].kind, refused[-1].reason)
-    if limits and unbounded_gain(model, spec, current) * 100 >= max(spec.scaling.min_gain_percent, 1):
+    most_gain = picture.most_gain or 0.0
+    if limits and most_gain * 100 >= max(spec.scaling.min_gain_percent, 1):
         return hold("Cooldown" if frozen else "Barred", f"no change because {'; '.join(limits)}")
-    return _best(model, spec_gain=unbounded_gain(model, spec, current), current=current)
+    return _best(model.promise(current), most_gain)
 
 
-def _best(model: Model, spec_gain: float, current: Allocation) -> Outcome:
-    promise = model.promise(current)
+def _best(promise: Promise, most_gain: float) -> Outcome:
     return hold(
         "Balanced",
         f"no change because no allowed move gains anything: {promise.binding} binds at {number(promise.throughput)} "
-        f"trajectories/s, and no allocation within the spec would gain more than {percent(spec_gain)}",
+        f"trajectories/s, and no allocation within the spec would gain more than {percent(most_gain)}",
     )
 
 

@@ -17,6 +17,7 @@ from steelyard.balance.counter import Counter, Gauge
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
 from steelyard.balance.observe import WORKING, Observed, PodWindow, StageWindow
 from steelyard.balance.priors import speeds
+from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize, fitted
 
 EDGE_ERROR = 0.5
 """Units that a window cuts in two, on average: with u units the demand is known to about 0.5/u."""
@@ -47,6 +48,8 @@ class Known:
     """The newest figure of every profile."""
     loads: Mapping[str, Sequence[Load]] = field(default_factory=dict)
     """Sampler profile -> loads it was seen under."""
+    trainer_sizes: Mapping[str, Sequence[TrainerSize]] = field(default_factory=dict)
+    """Trainer profile -> what it did at each size, oldest first."""
 
 
 NOTHING = Known()
@@ -55,14 +58,12 @@ NOTHING = Known()
 def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING) -> Estimated:
     """The model behind `observed`, completed by what is `known` from before."""
     windows = {stage: observed.stages.get(stage, StageWindow(stage)) for stage in Stage}
-    environment = windows[Stage.ENVIRONMENT]
-    rates = {
-        Stage.REWARD_SERVER: _rates(windows[Stage.REWARD_SERVER]),
-        Stage.TRAINER: _trainer_rates(windows[Stage.TRAINER], observed),
-    }
+    environment, trainers = windows[Stage.ENVIRONMENT], windows[Stage.TRAINER]
+    trained = _trainer_rate(trainers, observed)
+    rates = {Stage.REWARD_SERVER: _rates(windows[Stage.REWARD_SERVER]), Stage.TRAINER: trained}
     episodes = environment.rate()
     unknown = [
-        f"{stage} has finished no unit in the window"
+        f"{stage} has finished no unit in the window" if windows[stage].pods else f"{stage} has no pod with metrics"
         for stage, finished in {**{s: bool(r) for s, r in rates.items()}, Stage.ENVIRONMENT: bool(episodes)}.items()
         if not finished
     ]
@@ -71,11 +72,12 @@ def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING)
         unknown.append("sampler has generated no token in the window")
     if unknown or not episodes:
         return Estimated(None, tuple(unknown))
+    tokens = sum(_tokens_rate(pod) for pod in windows[Stage.SAMPLER].pods) / episodes
+    curve, rates[Stage.TRAINER] = _per_trainer(trained, len(trainers.pods), tokens, known)
     latency = {**_aged_latencies(known.capacities.latency), **latency}
     for stage, profiles in rates.items():
         rates[stage] = {**_aged(known.capacities.rates.get(stage, {})), **profiles}
     rates[Stage.SAMPLER].update({name: Estimate(tau.capacity, tau.error) for name, tau in latency.items()})
-    tokens = sum(_tokens_rate(pod) for pod in windows[Stage.SAMPLER].pods) / episodes
     rates = {
         stage: _with_priors(
             profiles, speeds(stage, spec, tokens), {shape.name: shape for shape in spec.stage(stage).gpu_profiles}
@@ -89,9 +91,10 @@ def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING)
         loads,
         slots=_slots(environment, spec),
         sync_seconds=_sync_seconds(windows[Stage.SAMPLER], observed),
-        trainer_seconds=_trainer_seconds(windows[Stage.TRAINER], observed),
+        trainer_seconds=1 / sum(one.value for one in trained.values()),
+        trainer_curve=curve,
     )
-    workload = _workload(windows, episodes, latency)
+    workload = _workload(windows, episodes, tokens, latency)
     bounds = Bounds(spec.algorithm.batch, (spec.algorithm.max_staleness + 1) * spec.algorithm.batch)
     return Estimated(Model(workload, capacities, bounds, _catching_up(observed, spec)))
 
@@ -104,7 +107,7 @@ def _catching_up(observed: Observed, spec: AgenticRLJobSpec) -> dict[Stage, floa
     """
     targets = {Stage.REWARD_SERVER: 0.0, Stage.TRAINER: float(spec.algorithm.batch)}
     trainer = observed.stages.get(Stage.TRAINER)
-    if trainer is not None and (trainer.share("starved") or 0.0) > STARVED:
+    if trainer is not None and trainer.shares().get("starved", 0.0) > STARVED:
         targets[Stage.TRAINER] = inf
     return {
         stage: max((observed.backlogs.get(stage, Gauge()).mean or 0.0) - target, 0.0) / spec.scaling.horizon_seconds
@@ -159,8 +162,11 @@ def _rates(window: StageWindow) -> dict[str, Estimate]:
     return found
 
 
-def _trainer_rates(window: StageWindow, observed: Observed) -> dict[str, Estimate]:
-    """Samples per second; between step ends, since a whole batch is counted at each end."""
+def _trainer_rate(window: StageWindow, observed: Observed) -> dict[str, Estimate]:
+    """Samples per second of all replicas together; between step ends, since a whole batch is counted at each end.
+
+    Rank 0 counts the samples. Publishing weights and writing checkpoints are in its slot's time, hence in the service.
+    """
     ends = observed.window.step_ends
     for pod in window.pods:
         if len(ends) >= 2:
@@ -186,9 +192,13 @@ def _step_error(pod: PodWindow, observed: Observed) -> float:
     return min(max(hypot(spread, blur / total), EDGE_ERROR / len(works) / 4), 2.0)
 
 
-def _trainer_seconds(window: StageWindow, observed: Observed) -> float:
-    rates = _trainer_rates(window, observed)
-    return 1 / next(iter(rates.values())).value if rates else 0.0
+def _per_trainer(
+    together: Mapping[str, Estimate], replicas: int, tokens: float, known: Known
+) -> tuple[TrainerCurve, dict[str, Estimate]]:
+    """The curve through the sizes seen so far, and by profile the rate of a single replica on it."""
+    profile, measured = next(iter(together.items()))
+    curve = fitted(TrainerSize(replicas, measured.value, tokens), known.trainer_sizes.get(profile, ()))
+    return curve, {profile: Estimate(measured.value / curve.speedup(replicas), measured.error)}
 
 
 def _samplers(
@@ -230,10 +240,11 @@ def _sync_seconds(window: StageWindow, observed: Observed) -> float:
     return window.time_in("sync") / len(window.pods) / versions if versions > 0 and window.pods else 0.0
 
 
-def _workload(windows: Mapping[Stage, StageWindow], episodes: float, latency: Mapping[str, TokenLatency]) -> Workload:
+def _workload(
+    windows: Mapping[Stage, StageWindow], episodes: float, tokens: float, latency: Mapping[str, TokenLatency]
+) -> Workload:
     environment, samplers = windows[Stage.ENVIRONMENT], windows[Stage.SAMPLER]
     finished = environment.finished()
-    tokens = sum(_tokens_rate(pod) for pod in samplers.pods) / episodes
     outside = environment.time_in("busy", "tool", "sync") / finished
     waiting = environment.time_in("tokens") / finished
     demand = service_demand(environment.pods)

@@ -1,8 +1,9 @@
 """Vetoing gates: each judges the whole plan and gives its reason in a sentence with figures. No gate edits a plan.
 
-Their order is that of the reasons a reader should meet first: is there anything to gain (`dead_band`), do we trust
-ourselves at present (`losing_streak`), was just this tried (`barred`), is it sure enough (`uncertain`), and is it worth
-its price (`payback`). What a stage may become at all was decided before, for the allocator (`bounds`).
+Their order is that of the reasons a reader should meet first: is there anything to gain (`dead_band`), could replicas
+cure what ails the pipeline (`fix_first`), do we trust ourselves at present (`losing_streak`), was just this tried
+(`barred`), is it sure enough (`uncertain`), and is it worth its price (`payback`). What a stage may become at all was
+decided before, for the allocator (`bounds`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage
+from steelyard.balance.diagnose import objection
 from steelyard.balance.draws import draws
 from steelyard.balance.lessons import (
     TransitionCost,
@@ -23,7 +25,7 @@ from steelyard.balance.lessons import (
 )
 from steelyard.balance.model import Model, Split
 from steelyard.balance.propose import Candidate
-from steelyard.balance.types import Instant
+from steelyard.balance.types import Finding, Instant
 from steelyard.balance.words import number, percent, seconds
 
 QUANTILE = 0.10
@@ -51,6 +53,8 @@ class Case:
     step: int | None
     """Training steps done, if known."""
     now: Instant
+    findings: Sequence[Finding] = ()
+    """What the figures show to be wrong."""
 
     @property
     def cost(self) -> TransitionCost:
@@ -74,7 +78,7 @@ class Case:
 
 def veto(case: Case) -> Veto | None:
     """The first gate that objects, None when the move may be made."""
-    return next((objection for gate in GATES if (objection := gate(case)) is not None), None)
+    return next((objected for gate in GATES if (objected := gate(case)) is not None), None)
 
 
 def dead_band(case: Case) -> Veto | None:
@@ -100,6 +104,13 @@ def losing_streak(case: Case) -> Veto | None:
         f"no change because the last {len(failed)} moves were all rolled back; the last good allocation"
         f"{f' ({good.metadata.name})' if good else ''} is held for {seconds(left)} more",
     )
+
+
+def fix_first(case: Case) -> Veto | None:
+    found = objection(case.findings, case.candidate.before, case.candidate.after)
+    if found is None:
+        return None
+    return Veto("FixFirst", f"no change because replicas are no cure: {found.evidence}; see {found.look_first}")
 
 
 def barred(case: Case) -> Veto | None:
@@ -148,7 +159,7 @@ def payback(case: Case) -> Veto | None:
     )
 
 
-GATES: tuple[Callable[[Case], Veto | None], ...] = (dead_band, losing_streak, barred, uncertain, payback)
+GATES: tuple[Callable[[Case], Veto | None], ...] = (dead_band, fix_first, losing_streak, barred, uncertain, payback)
 
 
 def _time_left(failed: Sequence[AllocationRevision], case: Case) -> float:

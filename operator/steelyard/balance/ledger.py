@@ -20,6 +20,7 @@ from steelyard.api import (
 )
 from steelyard.balance.estimate import Known
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
+from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize
 from steelyard.balance.types import Instant, Seen
 from steelyard.balance.words import decimal, instant, sentence
 
@@ -127,6 +128,9 @@ def inputs_of(model: Model, throughput: float, error: float = 0.0) -> dict[str, 
         "capacity.syncSeconds": capacities.sync_seconds,
         "capacity.trainerSeconds": capacities.trainer_seconds,
     }
+    if capacities.trainer_curve.contention is not None:
+        figures["trainer.contention"] = capacities.trainer_curve.contention
+        figures["trainer.coherency"] = capacities.trainer_curve.coherency
     figures.update({f"backlog.{stage}": rate for stage, rate in model.catching_up.items()})
     for profile, load in capacities.loads.items():
         for name in ("running", "latency", "tokens"):
@@ -203,9 +207,16 @@ def _model(figures: Mapping[str, float]) -> Model:
         figures["capacity.slots"],
         figures["capacity.syncSeconds"],
         figures["capacity.trainerSeconds"],
+        _curve(figures),
     )
     bounds = Bounds(int(figures["batch"]), int(figures["open"]))
     return Model(workload, capacities, bounds, _by_stage(figures, "backlog."))
+
+
+def _curve(figures: Mapping[str, float]) -> TrainerCurve:
+    if "trainer.contention" not in figures:
+        return TrainerCurve()
+    return TrainerCurve(max(figures["trainer.contention"], 0.0), max(figures.get("trainer.coherency", 0.0), 0.0))
 
 
 def _by_stage(figures: Mapping[str, float], prefix: str) -> dict[Stage, float]:
@@ -217,6 +228,7 @@ def known(revisions: Sequence[AllocationRevision]) -> Known:
     rates: dict[Stage, dict[str, Estimate]] = {}
     latency: dict[str, TokenLatency] = {}
     loads: dict[str, list[Load]] = {}
+    sizes: dict[str, list[TrainerSize]] = {}
     for revision in sorted(revisions, key=lambda revision: revision.spec.number):
         model = model_of(revision.spec.inputs)
         if model is None:
@@ -225,9 +237,14 @@ def known(revisions: Sequence[AllocationRevision]) -> Known:
         for stage, profiles in model.capacities.rates.items():
             measured = {profile: rate for profile, rate in profiles.items() if profile in ran[stage]}
             rates.setdefault(stage, {}).update(measured)
+        for profile, replicas in ran[Stage.TRAINER].items():
+            single = model.capacities.rates.get(Stage.TRAINER, {}).get(profile)
+            if single and len(ran[Stage.TRAINER]) == 1:
+                rate = single.value * model.capacities.trainer_curve.speedup(replicas)
+                sizes.setdefault(profile, []).append(TrainerSize(replicas, rate, model.workload.tokens))
         for profile in ran[Stage.SAMPLER]:
             if profile in model.capacities.latency:
                 latency[profile] = model.capacities.latency[profile]
             if profile in model.capacities.loads:
                 loads[profile] = [*loads.get(profile, []), model.capacities.loads[profile]][-LOADS_KEPT:]
-    return Known(Capacities(rates, latency), loads)
+    return Known(Capacities(rates, latency), loads, sizes)

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
 from steelyard.api import Stage
-from steelyard.balance.stairs import Floats, cleaned
+from steelyard.balance.stairs import Amount, Floats, cleaned
+from steelyard.balance.trainer_curve import TrainerCurve
 
-TRAINER_EXPONENT = 0.9
-"""f(n) = f(1)·n^0.9 until more sizes were measured."""
 TINY = 1e-9
 """Seconds or tokens below which a trajectory asks nothing of a stage."""
 
 SERVING = (Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER)
 """Stages with a service rate; the environment is a delay in their loop."""
-
-Amount = TypeVar("Amount", float, Floats)
-"""One number, or one for each number of replicas: the same formula serves both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +97,8 @@ class Capacities:
     """Sampler seconds lost at each new policy version."""
     trainer_seconds: float = 0.0
     """Trainer seconds per sample, so that trajectories in training can be told from those still open."""
+    trainer_curve: TrainerCurve = field(default_factory=TrainerCurve)
+    """What more trainer replicas add; `rates` holds the rate of one."""
 
 
 class Split(Protocol):
@@ -168,7 +166,7 @@ class Model:
             tokens = self.workload.tokens * self.workload.visits_of(Stage.ENVIRONMENT) + TINY
             return units / (tokens + units * (self.capacities.sync_seconds / self.bounds.batch))
         if stage is Stage.TRAINER:
-            units = units * replicas ** (TRAINER_EXPONENT - 1)
+            units = units * self.capacities.trainer_curve.efficiency(replicas)
         return (units - self.catching_up.get(stage, 0.0)) / self.workload.visits_of(stage)
 
     def loop(self, samplers: Mapping[str, int], slots: float) -> float:

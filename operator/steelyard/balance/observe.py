@@ -121,10 +121,14 @@ class StageWindow:
         spans = [pod for pod in self.pods if pod.span > 0]
         return sum(pod.finished(outcome) / pod.span for pod in spans) if spans else None
 
-    def share(self, *states: str) -> float | None:
-        """Share of slot time in `states`, None when no slot time was measured."""
-        total = self.time_in()
-        return min(self.time_in(*states) / total, 1.0) if total > 0 else None
+    def shares(self) -> dict[str, float]:
+        """State -> share of slot time; empty when no slot time was measured."""
+        seconds: dict[str, float] = {}
+        for pod in self.pods:
+            for state, counter in pod.seconds.items():
+                seconds[state] = seconds.get(state, 0.0) + counter.increase(pod.start, pod.end)
+        total = sum(seconds.values())
+        return {state: spent / total for state, spent in seconds.items()} if total > 0 else {}
 
     @property
     def ok_share(self) -> float | None:

@@ -18,7 +18,7 @@ TOKEN_LATENCY_SUM = "vllm:inter_token_latency_seconds_sum"  # noqa: S105 - token
 TOKEN_LATENCY_COUNT = "vllm:inter_token_latency_seconds_count"  # noqa: S105 - likewise
 KV_USAGE = "vllm:kv_cache_usage_perc"
 
-ALL: tuple[str, ...] = (
+REQUIRED: tuple[str, ...] = (
     STAGE_SECONDS,
     STAGE_SLOTS,
     STAGE_INFLIGHT,
@@ -35,3 +35,22 @@ ALL: tuple[str, ...] = (
     TOKEN_LATENCY_COUNT,
     KV_USAGE,
 )
+"""What a decision rests on: a source that cannot answer for one of them answers for nothing."""
+
+IO_WAITING = "container_pressure_io_waiting_seconds_total"
+IO_STALLED = "container_pressure_io_stalled_seconds_total"
+CPU_WAITING = "container_pressure_cpu_waiting_seconds_total"
+MEMORY_WAITING = "container_pressure_memory_waiting_seconds_total"
+CLAIM_USED = "kubelet_volume_stats_used_bytes"
+CLAIM_CAPACITY = "kubelet_volume_stats_capacity_bytes"
+DEVICE_USED = "DCGM_FI_DEV_FB_USED"
+DEVICE_FREE = "DCGM_FI_DEV_FB_FREE"
+TRAJECTORY_TOKENS = "steelyard_trajectory_tokens_bucket"
+
+PRESSURE: tuple[str, ...] = (IO_WAITING, IO_STALLED, CPU_WAITING, MEMORY_WAITING)
+CLAIMS: tuple[str, ...] = (CLAIM_USED, CLAIM_CAPACITY)
+DEVICES: tuple[str, ...] = (DEVICE_USED, DEVICE_FREE)
+OPTIONAL: tuple[str, ...] = (*PRESSURE, *CLAIMS, *DEVICES, TRAJECTORY_TOKENS)
+"""What only a diagnosis uses: absent is unknown, and no decision waits for it."""
+
+ALL: tuple[str, ...] = (*REQUIRED, *OPTIONAL)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import floor
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
+Amount = TypeVar("Amount", float, Floats)
+"""One number, or one for each number of replicas: the same formula serves both."""
 Units: TypeAlias = NDArray[np.int64]
 """Amounts of a resource in whole units, so that sums are exact."""
 Indices: TypeAlias = NDArray[np.intp]

@@ -189,6 +189,50 @@ class Bottleneck:
     evidence: str
 
 
+class Symptom(StrEnum):
+    """What may be wrong with a pipeline, the most urgent first; each is a section of docs/symptoms.md."""
+
+    SICK_REPLICA = "SickReplica"
+    DISK_WAITS = "DiskWaits"
+    LONG_TAIL = "LongTail"
+    MEMORY_FULL = "MemoryFull"
+    WEIGHT_SYNC = "WeightSync"
+    REWARD_QUEUE = "RewardQueue"
+    TRAINER_SLOW = "TrainerSlow"
+    ROLLOUT_SLOW = "RolloutSlow"
+    UNSTEADY_STEPS = "UnsteadySteps"
+    NO_MISMATCH = "NoMismatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One symptom that the figures show."""
+
+    symptom: Symptom
+    stage: Stage | None
+    """Where it shows; None when it is the whole pipeline, or the bus."""
+    evidence: str
+    """The figures that say so."""
+    look_first: str
+    """What to check before anything else, and where to read on."""
+
+
+class Remedy(StrEnum):
+    """What reallocation can do for a job now."""
+
+    REALLOCATE = "Reallocate"
+    FIX_FIRST = "FixFirst"
+    NO_REALLOCATION = "NoReallocation"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A recommendation with its reason."""
+
+    remedy: Remedy
+    reason: str
+
+
 @dataclass(frozen=True)
 class Plan:
     """The outcome of one tick. The controller records, then applies, then reports; it decides nothing."""
@@ -207,6 +251,10 @@ class Plan:
     throughput: float | None = None
     """Trajectories trained per second over the window."""
     bottleneck: Bottleneck | None = None
+    findings: tuple[Finding, ...] = ()
+    """Symptoms, the most urgent first."""
+    advice: Advice | None = None
+    """None while too little is known to recommend anything, or a move is judged."""
     stages: Mapping[Stage, StageEstimate] = field(default_factory=dict)
     model: Model | None = None
     """What the job is measured to be, for the pool it shares."""

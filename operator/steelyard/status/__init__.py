@@ -11,14 +11,16 @@ from steelyard.api import (
     BottleneckStatus,
     Condition,
     DecisionStatus,
+    FindingStatus,
     GpuStatus,
     JobStatus,
+    RecommendationStatus,
     ReplicaCounts,
     Stage,
     StagesStatus,
     StageStatus,
 )
-from steelyard.balance.types import Fact, Instant, StageEstimate
+from steelyard.balance.types import Fact, Instant, Plan, StageEstimate
 from steelyard.cluster.quota import to_sign
 from steelyard.cluster.records import Job
 from steelyard.cluster.view import slots
@@ -30,6 +32,8 @@ from steelyard.status.training import training
 __all__ = ["Tick", "lacking", "signed_for", "status", "status_of_broken", "worth_writing"]
 
 DECISIONS = 5
+FINDINGS = 8
+MOST_TEXT = 1024
 NUMBERS_SECONDS = 60.0
 
 
@@ -43,7 +47,10 @@ def status(tick: Tick) -> JobStatus:
         active_revision=plan.active.metadata.name if plan.active else None,
         throughput=figure(plan.throughput),
         bottleneck=plan.bottleneck
-        and BottleneckStatus(stage=plan.bottleneck.stage.field, evidence=plan.bottleneck.evidence[:1024]),
+        and BottleneckStatus(stage=plan.bottleneck.stage.field, evidence=plan.bottleneck.evidence[:MOST_TEXT]),
+        findings=_findings(plan),
+        recommendation=plan.advice
+        and RecommendationStatus(remedy=plan.advice.remedy, reason=plan.advice.reason[:MOST_TEXT]),
         stages=StagesStatus.of({stage: _stage(tick, stage) for stage in Stage}),
         training=training(tick),
         gpus=GpuStatus(budget=exact(_budget(tick)), used=exact(tick.view.gpus_used())),
@@ -83,6 +90,8 @@ def _words(of: JobStatus) -> JobStatus:
         update={
             "throughput": None,
             "training": None,
+            "findings": (),
+            "recommendation": None,
             "bottleneck": of.bottleneck and of.bottleneck.model_copy(update={"evidence": ""}),
             "stages": StagesStatus.of({stage: StageStatus(profiles=of.stages[stage].profiles) for stage in Stage}),
             "conditions": tuple(condition.model_copy(update={"message": ""}) for condition in of.conditions),
@@ -140,11 +149,23 @@ def _stage(tick: Tick, stage: Stage) -> StageStatus:
     )
 
 
+def _findings(plan: Plan) -> tuple[FindingStatus, ...]:
+    return tuple(
+        FindingStatus(
+            symptom=finding.symptom,
+            stage=finding.stage.field if finding.stage else None,
+            evidence=finding.evidence[:MOST_TEXT],
+            look_first=finding.look_first[:MOST_TEXT],
+        )
+        for finding in plan.findings[:FINDINGS]
+    )
+
+
 def _decisions(tick: Tick) -> tuple[DecisionStatus, ...]:
     """Newest first. The same decision again updates its reason and keeps its time."""
     before, decision = tick.view.job.status.last_decisions, tick.plan.decision
     latest = DecisionStatus(
-        time=moment(tick.now), action=decision.action, kind=decision.kind, reason=decision.reason[:1024]
+        time=moment(tick.now), action=decision.action, kind=decision.kind, reason=decision.reason[:MOST_TEXT]
     )
     if before and (before[0].action, before[0].kind) == (latest.action, latest.kind) and tick.plan.revision is None:
         return latest.model_copy(update={"time": before[0].time}), *before[1:DECISIONS]

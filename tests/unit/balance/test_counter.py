@@ -44,6 +44,12 @@ def test_nonsense_values_are_dropped_and_the_rest_is_kept() -> None:
     assert list(sane(samples, 0, 9)) == [(0.0, 1.0), (5.0, 2.0)]
 
 
+def test_an_instant_that_is_no_number_is_dropped() -> None:
+    """It once became the start of a window, and every figure of its pod "nan"."""
+    assert list(sane([(nan, 1.0)], 0, 9)) == []
+    assert list(sane([(1.0, 1.0), (nan, 2.0), (3.0, 3.0)], 0, 9)) == [(1.0, 1.0), (3.0, 3.0)]
+
+
 def test_an_instant_that_is_told_twice_counts_once_with_its_last_value() -> None:
     """Two samples at one instant once made the throughput between them a division by zero."""
     assert list(sane([(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)], 0, 9)) == [(1.0, 1.0), (2.0, 3.0)]

@@ -7,10 +7,12 @@ import pytest
 from steelyard.api import AgenticRLJob, Stage
 from steelyard.balance import signals
 from steelyard.balance.estimate import Estimated, Known, estimate
+from steelyard.balance.ledger import inputs_of, known
 from steelyard.balance.model import Capacities, Estimate, Load, Model, TokenLatency
 from steelyard.balance.observe import observe
-from tests.builders import SLICE, WHOLE
-from tests.unit.balance.builders import NOW, Sheet, a_view, steady
+from steelyard.balance.trainer_curve import EXPONENT, TrainerCurve, TrainerSize
+from tests.builders import SLICE, WHOLE, a_revision
+from tests.unit.balance.builders import NOW, START, Sheet, a_view, steady
 from tests.unit.balance.loop import demo_job
 
 
@@ -202,3 +204,85 @@ def test_scored_trajectories_that_wait_for_their_groups_are_no_work_for_a_starve
         sheet.level(signals.BUFFER_DEPTH, "calculator-bus-0", 92, buffer="experience")
     assert model_of(starved).catching_up[Stage.TRAINER] == 0
     assert model_of(busy).catching_up[Stage.TRAINER] == pytest.approx((92 - 32) / 600)
+
+
+def with_trainers(replicas: int, sheet: Sheet) -> Sheet:
+    """Ranks behind the first work as it does, and leave the counting of samples to it."""
+    for rank in range(1, replicas):
+        sheet.counter(signals.STAGE_SECONDS, f"trainer-whole-{rank}", 1, state="busy")
+    return sheet
+
+
+def trainer_model(replicas: int, sheet: Sheet, remembered: Known | None = None) -> Model:
+    allocation = START.replace(Stage.TRAINER, {"whole": replicas})
+    observed = observe(a_view(allocation=allocation), with_trainers(replicas, sheet).rates(), NOW)
+    model = estimate(observed, demo_job().spec, remembered or Known()).model
+    assert model is not None
+    return model
+
+
+def test_what_the_trainer_spends_on_publishing_is_part_of_its_service() -> None:
+    sheet = steady(trajectories=2, train_seconds=4, batch=32)
+    sheet.counter(signals.STAGE_SECONDS, "trainer-whole-0", 1 / 16, state="sync")  # a second at every step
+    assert rate(model_of(sheet), Stage.TRAINER).value == pytest.approx(32 / 5)
+
+
+def test_two_trainers_are_measured_together_and_one_alone_follows_from_the_curve() -> None:
+    """f(n) = f(n0)·(n/n0)^0.9: what two do now is promised for two, not two to the 0.9 of it."""
+    model = trainer_model(2, steady(trajectories=2, train_seconds=4, batch=32))
+    assert model.rate(Stage.TRAINER, {"whole": 2}) == pytest.approx(32 / 4)
+    assert model.rate(Stage.TRAINER, {"whole": 4}) == pytest.approx(32 / 4 * 2**EXPONENT)
+    assert rate(model, Stage.TRAINER).value == pytest.approx(32 / 4 / 2**EXPONENT)
+
+
+def test_three_sizes_of_the_trainer_replace_the_power_law() -> None:
+    """Measured 5, 8 and now 10.7 samples/s at 1, 2 and 4 replicas: eight would do 11, where the power law says 32."""
+    sizes = [TrainerSize(1, 5.0, 40.0), TrainerSize(2, 8.0, 40.0)]
+    model = trainer_model(4, steady(trajectories=2, train_seconds=3, batch=32), Known(trainer_sizes={"whole": sizes}))
+    assert model.rate(Stage.TRAINER, {"whole": 8}) == pytest.approx(11.0, rel=0.01)
+
+
+def test_the_ledger_remembers_what_the_trainer_did_at_each_size() -> None:
+    revisions = []
+    for number, replicas in enumerate((1, 2), start=2):
+        measured = trainer_model(replicas, steady(trajectories=2, train_seconds=4 / replicas, batch=32))
+        before = START.replace(Stage.TRAINER, {"whole": replicas})
+        revisions.append(a_revision(number, START, before=before, inputs=inputs_of(measured, 2.0)))
+    sizes = known(revisions).trainer_sizes["whole"]
+    assert [(size.replicas, round(size.rate, 2), round(size.tokens)) for size in sizes] == [(1, 8.0, 40), (2, 16.0, 40)]
+
+
+def test_a_fitted_curve_goes_through_the_ledger() -> None:
+    sizes = [TrainerSize(1, 5.0, 40.0), TrainerSize(2, 8.0, 40.0)]
+    model = trainer_model(4, steady(trajectories=2, train_seconds=3, batch=32), Known(trainer_sizes={"whole": sizes}))
+    before = START.replace(Stage.TRAINER, {"whole": 4})
+    remembered = known([a_revision(2, START, before=before, inputs=inputs_of(model, 2.0))])
+    assert remembered.trainer_sizes["whole"][0].rate == pytest.approx(32 / 3, rel=1e-3)
+
+
+def test_a_ledger_that_somebody_wrote_odd_curves_into_is_read_all_the_same() -> None:
+    inputs = {**inputs_of(trainer_model(1, steady()), 2.0), "trainer.contention": "-1", "trainer.coherency": "-1"}
+    sizes = known([a_revision(2, START, before=START, inputs=inputs)]).trainer_sizes["whole"]
+    assert sizes[0].rate == pytest.approx(model_of(steady()).rate(Stage.TRAINER, {"whole": 1}), rel=1e-3)
+    assert TrainerCurve(0.0, 0.0).speedup(3) == 3
+
+
+def test_idle_and_missing_are_told_apart() -> None:
+    idle = steady().without(signals.STAGE_UNITS, "reward-server-whole-0")
+    idle.level(signals.STAGE_UNITS, "reward-server-whole-0", 17, outcome="ok")
+    gone = steady().without(signals.STAGE_SECONDS, "reward-server-whole-0")
+    assert estimated(idle).unknown == ("reward-server has finished no unit in the window",)
+    assert estimated(gone).unknown == ("reward-server has no pod with metrics",)
+
+
+def test_a_replica_that_vanishes_takes_its_units_with_it_and_the_rest_is_measured_as_before() -> None:
+    """Two environments played half the episodes each; one is gone, and half the episodes remain, each as long."""
+    model = model_of(steady(environments=2, trajectories=2, tool_seconds=3))
+    assert model.workload.outside_seconds == pytest.approx(3)
+
+
+def test_errors_widen_with_fewer_units_and_stay_finite() -> None:
+    """A window of five steps: 160, 40 and 10 units."""
+    errors = [rate(model_of(steady(trajectories=2, batch=batch)), Stage.REWARD_SERVER).error for batch in (32, 8, 2)]
+    assert errors == sorted(errors)
+    assert 0 < errors[0] < errors[-1] <= 2

@@ -43,10 +43,8 @@ def test_nothing_before_the_allocation_came_into_force_is_used() -> None:
 
 def test_states_are_shares_of_slot_time() -> None:
     observed = observe(a_view(), steady(trajectories=2, tool_seconds=3, token_seconds=0.5, slots=8).rates(), NOW)
-    environment = observed.stages[Stage.ENVIRONMENT]
-    assert environment.share("tool") == pytest.approx(6 / 8)
-    assert environment.share("tool", "tokens") == pytest.approx(7 / 8)
-    assert environment.share("starved") == pytest.approx(1 / 8)
+    shares = observed.stages[Stage.ENVIRONMENT].shares()
+    assert shares == {"tool": pytest.approx(6 / 8), "tokens": pytest.approx(1 / 8), "starved": pytest.approx(1 / 8)}
 
 
 def test_a_pod_without_series_is_missing_and_named() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.api import JobStatus, Stage
 from steelyard.balance import signals
-from steelyard.balance.types import Action, Decision, Rates, Series, StageEstimate
+from steelyard.balance.types import Action, Advice, Decision, Finding, Rates, Remedy, Series, StageEstimate, Symptom
 from steelyard.status import status, worth_writing
 from steelyard.status.figures import figure, moment
 from steelyard.status.narration import of_transitions
@@ -68,6 +68,35 @@ def test_numbers_alone_are_written_at_most_once_a_minute() -> None:
     assert not worth_writing(slow, fast, since_last_numbers=59)
     assert worth_writing(slow, fast, since_last_numbers=60)
     assert worth_writing(slow, other, since_last_numbers=0)
+
+
+def test_findings_are_told_in_order_and_eight_at_most() -> None:
+    found = Finding(
+        Symptom.LONG_TAIL, Stage.ENVIRONMENT, "1 of 8 episodes run", "time-outs (docs/symptoms.md#long-tail)"
+    )
+    everywhere = Finding(Symptom.NO_MISMATCH, None, "e" * 5000, "reward")
+    advice = Advice(Remedy.FIX_FIRST, "stragglers")
+    told = status(a_tick(plan={"findings": (found, *[everywhere] * 9), "advice": advice}))
+    assert len(told.findings) == 8
+    assert told.to_dict()["findings"][0] == {
+        "symptom": "LongTail",
+        "stage": "environment",
+        "evidence": "1 of 8 episodes run",
+        "lookFirst": "time-outs (docs/symptoms.md#long-tail)",
+    }
+    assert told.findings[1].stage is None
+    assert len(told.findings[1].evidence) == 1024
+    assert told.to_dict()["recommendation"] == {"remedy": "FixFirst", "reason": "stragglers"}
+
+
+def test_findings_that_come_and_go_are_written_at_most_once_a_minute() -> None:
+    found = Finding(Symptom.REWARD_QUEUE, Stage.REWARD_SERVER, "9 wait", "batching")
+    without, with_ = (
+        status(a_tick()),
+        status(a_tick(plan={"findings": (found,), "advice": Advice(Remedy.REALLOCATE, "")})),
+    )
+    assert not worth_writing(without, with_, since_last_numbers=59)
+    assert worth_writing(without, with_, since_last_numbers=60)
 
 
 def series(*samples: tuple[float, float]) -> tuple[Series, ...]:

@@ -76,4 +76,4 @@ def test_a_window_without_samples_says_what_is_not_known() -> None:
     empty = replace(recording.windows[0], rates=Rates(60.0))
     estimated = recording.estimated(empty)
     assert estimated.model is None
-    assert "trainer has finished no unit in the window" in estimated.unknown
+    assert "trainer has no pod with metrics" in estimated.unknown
