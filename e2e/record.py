@@ -56,12 +56,13 @@ class Job:
 def window(job: Job, prometheus: str, seconds: float) -> Window:
     """One window under one allocation. TimeoutError when none stays in force for `seconds`."""
 
-    def settled() -> tuple[AllocationRevision, float] | None:
+    def settled() -> AllocationRevision | None:
         active = job.active
-        since = instant(active.status.settling_time or active.status.applied_time) if active else None
-        return (active, since) if active and since is not None and time.time() - since >= seconds else None
+        status = active.status if active else None
+        since = instant(status.measuring_time or status.settling_time or status.applied_time) if status else None
+        return active if since is not None and time.time() - since >= seconds else None
 
-    active, _ = wait_for("an allocation in force for the whole window", settled, 10 * seconds + 300)
+    active = wait_for("an allocation in force for the whole window", settled, 10 * seconds + 300)
     now, pods = time.time(), job.pods()
     rates = asyncio.run(_read(prometheus, job.resource, pods, now, seconds))
     if rates.unavailable:
