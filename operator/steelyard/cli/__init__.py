@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-COMMANDS = ("plan",)
+COMMANDS = ("plan", "twin")
 """Each is the function of that name in the module of that name."""
 
 

@@ -1,0 +1,159 @@
+"""The comparison as one HTML file: inline SVG, no script, nothing fetched from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, floor, log10
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from steelyard.api import Stage
+from steelyard.twin.compare import Played
+from steelyard.twin.engine import START
+from steelyard.twin.policies.split import Units
+from steelyard.twin.run import Run
+
+SMOOTH_STEPS = 5
+"""Throughput is drawn as the mean over so many steps; a batch at a time is noise."""
+WIDTH = 1000.0
+"""Units of the drawings' view box; pages scale them."""
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From 0 to a round number, with its marks."""
+
+    end: float
+    marks: tuple[float, ...]
+
+    @classmethod
+    def to(cls, largest: float, most_marks: int = 5) -> Axis:
+        rough = max(largest, 1e-9) / most_marks
+        power = 10 ** floor(log10(rough))
+        step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+        count = ceil(largest / step - 1e-9)
+        return cls(count * step, tuple(round(index * step, 10) for index in range(count + 1)))
+
+
+@dataclass(frozen=True)
+class Band:
+    """One stage's GPUs over the run, as a polygon on top of the stages before it."""
+
+    stage: str
+    points: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Everything the page says about one policy."""
+
+    policy: str
+    run: Run
+    ratio: float
+    """Its throughput over Steelyard's."""
+    line: str
+    bands: tuple[Band, ...]
+    moves: tuple[float, ...]
+    """Where a change was applied, in drawing units."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where training steps and a quantity lie in a drawing of `height`."""
+
+    steps: Axis
+    values: Axis
+    height: float
+
+    def x(self, step: float) -> float:
+        return round(WIDTH * step / self.steps.end, 1)
+
+    def y(self, value: float) -> float:
+        return round(self.height * (1 - value / self.values.end), 1)
+
+    def path(self, points: Iterable[Point]) -> str:
+        return " ".join(f"{self.x(step):g},{self.y(value):g}" for step, value in points)
+
+
+def page(played: Sequence[Played]) -> str:
+    """One self-contained file. The first policy is the one the others are compared with."""
+    first = played[0].run
+    steps = Axis(first.profile.steps, Axis.to(first.profile.steps).marks)
+    rates = Axis.to(max(rate for one in played for _, rate in throughputs(one.run)))
+    budget = float(first.profile.gpus)
+    throughput = Frame(steps, rates, 400.0)
+    gpus = Frame(steps, Axis(budget, (0.0, budget / 2, budget)), 260.0)
+    templates = Environment(
+        loader=PackageLoader("steelyard.twin"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return templates.get_template("compare.html.j2").render(
+        profile=first.profile,
+        seed=first.seed,
+        panels=[_panel(one, first, throughput, gpus) for one in played],
+        throughput=throughput,
+        gpus=gpus,
+        fastest=max(one.run.throughput for one in played),
+        decisions=[(at - START, decision) for at, decision in played[0].decisions],
+        stages=[stage.value for stage in STAGES],
+        width=WIDTH,
+    )
+
+
+STAGES = (Stage.TRAINER, Stage.SAMPLER, Stage.REWARD_SERVER)
+"""The order in which GPUs are stacked, from the bottom."""
+
+
+def throughputs(run: Run) -> Iterator[Point]:
+    """(step, trajectories per second) at each step end, over the last steps."""
+    ends = (START, *run.step_ends)
+    for index in range(1, len(ends)):
+        since = max(index - SMOOTH_STEPS, 0)
+        trained = run.trained / len(run.step_ends) * (index - since)
+        yield index, trained / (ends[index] - ends[since])
+
+
+def _panel(played: Played, first: Run, throughput: Frame, gpus: Frame) -> Panel:
+    run = played.run
+    return Panel(
+        policy=played.policy,
+        run=run,
+        ratio=run.throughput / first.throughput,
+        line=throughput.path(throughputs(run)),
+        bands=tuple(_bands(run, gpus)),
+        moves=tuple(gpus.x(change.step) for change in run.changes[1:]),
+    )
+
+
+def _bands(run: Run, frame: Frame) -> Iterator[Band]:
+    """Stacked steps: each stage's polygon between the sum below it and its own."""
+    starts = [float(change.step) for change in run.changes] + [float(len(run.step_ends))]
+    held = [_gpus(run, index) for index in range(len(run.changes))]
+    below = [0.0] * len(held)
+    for position, stage in enumerate(STAGES):
+        above = [base + row[position] for base, row in zip(below, held, strict=True)]
+        outline = [*_steps(starts, above), *reversed(list(_steps(starts, below)))]
+        yield Band(stage.value, frame.path(outline))
+        below = above
+
+
+def _gpus(run: Run, index: int) -> tuple[float, ...]:
+    """GPUs by stage after a change, in the order of STAGES; colocated phases share all of them."""
+    profile = run.profile
+    units = Units.of(profile, run.changes[index].allocation)
+    share = min(profile.gpus / units.gpus(profile), 1.0)
+    trainer, sampler, reward = (
+        units.blocks * profile.trainer.block,
+        units.sampler * profile.sampler.gpus,
+        units.reward * profile.reward.gpus,
+    )
+    return trainer * share, sampler * share, reward * share
+
+
+def _steps(starts: Sequence[float], values: Sequence[float]) -> Iterator[Point]:
+    for (start, end), value in zip(pairwise(starts), values, strict=True):
+        yield start, value
+        yield end, value

@@ -1,0 +1,79 @@
+"""`steelyard twin` as people and scripts meet it: exit codes, streams, formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from steelyard.cli import app
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["twin", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.stdout, result.stderr
+
+
+QUICK = ("--profile", "steady", "--gpus", "24", "--steps", "2", "--policy", "uniform")
+
+
+def test_data_goes_to_stdout_and_progress_to_stderr() -> None:
+    code, out, err = run(*QUICK, "-o", "json")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["profile"], document["gpus"], document["steps"], document["seed"]) == ("steady", 24, 2, 1)
+    assert [row["policy"] for row in document["policies"]] == ["uniform"]
+    assert "uniform" in err
+
+
+def test_the_same_seed_prints_the_same_bytes() -> None:
+    assert run(*QUICK, "--seed", "7", "-o", "json")[1] == run(*QUICK, "--seed", "7", "-o", "json")[1]
+
+
+def test_the_table_is_one_row_a_policy() -> None:
+    code, out, _ = run(*QUICK)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line] == ["policy", "uniform"]
+
+
+BAD = {
+    "an unknown profile": (("--profile", "drfit"), "'drfit'"),
+    "an unknown policy": ((*QUICK[:-1], "best"), "'best'"),
+    "a recording that is not there": (("--recording", "nowhere.json"), "nowhere.json"),
+    "no GPUs": (("--gpus", "0"), "--gpus"),
+    "GPUs for two stages": (("--gpus", "6"), "needs 7"),
+    "an output that does not exist": (("-o", "xml"), "xml"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "names"), BAD.values(), ids=BAD)
+def test_bad_input_is_named_on_stderr_and_exits_2(arguments: tuple[str, ...], names: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert names in err
+
+
+def test_a_file_that_is_no_recording_names_the_field(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text('{"windows": []}')
+    code, _, err = run("--recording", str(file))
+    assert code == 2
+    assert "job: Field required" in err
+
+
+def test_trajectories_come_from_a_trace(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("trajectory,turn,input_tokens_added,output_tokens\n1,0,50,20\n1,1,10,20\n")
+    short, usual = (json.loads(run(*QUICK, *more, "-o", "json")[1]) for more in (("--trace", str(file)), ()))
+    assert short["policies"][0]["throughput"] > usual["policies"][0]["throughput"]
+
+
+def test_a_malformed_trace_names_line_and_column(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("trajectory,turn,input_tokens_added,output_tokens\n1,0,50,none\n")
+    code, _, err = run("--trace", str(file))
+    assert code == 2
+    assert "line 2, column output_tokens: 'none'" in err

@@ -1,0 +1,67 @@
+"""The page and the table: complete, and in need of nothing from outside."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from steelyard.twin.compare import Played, play
+from steelyard.twin.page import Axis, page, throughputs
+from steelyard.twin.report import as_json, table
+from tests.unit.twin.small import small
+
+NAMES = ("steelyard", "uniform", "colocated-sync")
+
+
+@pytest.fixture(scope="module")
+def played() -> list[Played]:
+    return [play(small(gpus=16, steps=3), name, 1) for name in NAMES]
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(played: list[Played]) -> None:
+    text = page(played)
+    assert not re.findall(r"<script|<link|<img|@import|url\(|https?://", text)
+
+
+def test_the_page_shows_every_policy_with_wellformed_drawings(played: list[Played]) -> None:
+    text = page(played)
+    assert all(f"<h3>{name}</h3>" in text for name in NAMES)
+    drawings = [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
+    assert len(drawings) == 2 * len(NAMES)
+    for drawing in drawings:
+        for shape in drawing.iter():
+            numbers = [float(one) for one in re.findall(r"[-\d.]+", shape.get("points", ""))]
+            assert all(-0.1 <= one <= 1000.1 for one in numbers)
+
+
+def test_every_decision_is_on_the_page_with_its_reason(played: list[Played]) -> None:
+    text = page(played)
+    assert played[0].decisions
+    assert all(decision.action in text for _, decision in played[0].decisions)
+
+
+def test_the_table_and_the_json_agree(played: list[Played]) -> None:
+    document = json.loads(as_json(played))
+    assert [row["policy"] for row in document["policies"]] == list(NAMES)
+    printed = {line.split()[0]: float(line.split()[1]) for line in table(played).splitlines()[1:] if line.strip()}
+    for row in document["policies"]:
+        assert printed[row["policy"]] == pytest.approx(row["throughput"], rel=0.01)
+        assert len(row["stepEnds"]) == document["steps"]
+
+
+def test_one_policy_alone_tells_its_decisions(played: list[Played]) -> None:
+    assert played[0].decisions[0][1].reason[:40] in table(played[:1]).replace("\n", " ")
+
+
+@pytest.mark.parametrize(("largest", "end"), [(0.93, 1.0), (48, 50), (1.01, 1.25), (0.0, 0.0), (7, 8)])
+def test_axes_end_at_round_numbers_above_the_data(largest: float, end: float) -> None:
+    axis = Axis.to(largest)
+    assert axis.end >= largest
+    assert axis.end == pytest.approx(end, abs=1e-6) or axis.end in axis.marks
+
+
+def test_throughput_over_time_ends_with_the_run(played: list[Played]) -> None:
+    points = list(throughputs(played[0].run))
+    assert points[-1][0] == len(played[0].run.step_ends)
+    assert all(rate > 0 for _, rate in points)
