@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept whatever the shell says: without it each process that a test starts compiles its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench bench-planner
+.PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench bench-planner bench-twin
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ demo-down: install ## remove the demo's cluster: no process, mount, interface or
 
 bench: install bench-planner ## every benchmark; each writes its last result to benchmarks/results
 	@for b in benchmarks/*.py; do echo "== $$b"; $(PY) $$b || exit 1; done
+
+bench-twin: install ## Steelyard against what users would pick instead, simulated: five profiles, seeds 1-5
+	@$(PY) benchmarks/twin.py
 
 bench-planner: install ## the cold-start planner beside Libra's, time and judged plans (LIBRA=its source runs it here too)
 	@$(PY) -m benchmarks.planner
