@@ -41,10 +41,10 @@ unit: install ## fast tests: no network, no root, no cluster
 	@$(PYTEST) tests/unit
 
 property: install ## the core on thousands of generated cases and on simulated pipelines
-	@$(PYTEST) --hypothesis-profile=thorough tests/property
+	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough tests/property
 
 integration: install ## the operator on a real API server, the workers on a real NATS (needs root and Go)
-	@$(PYTEST) tests/integration
+	@$(PYTEST) -n 3 tests/integration
 
 e2e: install ## a real cluster with real containers, one long job, every fault (needs root and Go)
 	@$(PYTEST) e2e/scenarios

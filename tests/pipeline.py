@@ -12,7 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from steelyard.api import AgenticRLJobSpec
+from steelyard_workers import bus_streams
+from steelyard_workers.bus import Bus
 from steelyard_workers.config import JobConfig
 
 NATS_CONFIG = """
@@ -67,6 +71,13 @@ class NatsServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+async def hurry_redelivery(bus: Bus, job: JobConfig) -> None:
+    """What is held and not kept alive goes to somebody else after a second, until another worker connects."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bus_streams, "ACK_WAIT_SECONDS", 1.0)
+        await bus_streams.ensure(bus._js, job)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ ROUNDS = 40
 JUDGED_BATCHES = 3
 LIBRA_CASES = ((8, 128), (8, 512), (8, 4096), (48, 128), (48, 512), (1024, 512))
 """Those that its released planner finishes in about half a minute all together."""
-LIBRA_SECONDS = 300
+LIBRA_SECONDS = 400
 LIMITS_MS = {8: 40, 48: 40, 128: 40, 256: 40, 1024: 100}
 FASTER = {(48, 512): 500, (48, 4096): 5000, (128, 512): 5000}
 P99_MS, PEAK_MIB, WORSE = 500, 64, 1.05
@@ -69,9 +69,13 @@ def run_libra(source: str) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     """Libra's planner in processes of its own, one call each."""
     for gpus, requests in LIBRA_CASES:
         command = [sys.executable, "-m", "benchmarks.planner.libra", source, str(gpus), str(requests)]
-        answer = subprocess.run(
-            command, cwd=HERE.parents[1], stdout=subprocess.PIPE, text=True, timeout=LIBRA_SECONDS, check=True
-        )
+        try:
+            answer = subprocess.run(
+                command, cwd=HERE.parents[1], stdout=subprocess.PIPE, text=True, timeout=LIBRA_SECONDS, check=True
+            )
+        except subprocess.TimeoutExpired:
+            print(f"Libra at {gpus} x {requests} is not done in {LIBRA_SECONDS} s: its recorded time stands")
+            continue
         found = json.loads(answer.stdout)
         yield (gpus, requests), {**found, "seconds": found["processorSeconds"], "source": "measured"}
 

@@ -1,6 +1,7 @@
 """A job that runs on the cluster, as the scenarios see it: its pods, its progress, its ledger, its ids."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ from e2e.kube import Kube, Object, condition, wait_for
 NAMESPACE = "default"
 STEP_SECONDS = 570
 """Five times what the longest wait took: 114 s for the first 60 steps, with every capacity move on the way."""
+TRIAL_SECONDS = 600
 STEP = 'max(steelyard_policy_version{steelyard_job="%s",stage="trainer"})'
 
 
@@ -49,9 +51,31 @@ class LiveJob:
 
     def revisions(self) -> list[Object]:
         """The ledger, oldest first."""
-        mine = self.kube.list("AllocationRevision", NAMESPACE)
-        mine = [r for r in mine if r["metadata"]["ownerReferences"][0]["name"] == self.name]
+        mine = self.kube.list("AllocationRevision", NAMESPACE, f"steelyard.dev/job={self.name}")
         return sorted(mine, key=lambda revision: int(revision["spec"]["number"]))
+
+    def try_allocation(self, after: Object, reason: str) -> Object:
+        """Write a revision as a user would who wants it judged, and wait for the verdict."""
+        number = int(self.revisions()[-1]["spec"]["number"]) + 1
+        written = {
+            "apiVersion": "steelyard.dev/v1alpha1",
+            "kind": "AllocationRevision",
+            "metadata": {"name": f"{self.name}-{number}", "labels": {"steelyard.dev/job": self.name}},
+            "spec": {
+                "number": number,
+                "origin": "User",
+                "expiresAt": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "allocation": {"after": after},
+                "reason": reason,
+            },
+        }
+        self.kube.apply([written], NAMESPACE)
+
+        def judged() -> Object | None:
+            revision = next(r for r in self.revisions() if r["spec"]["number"] == number)
+            return revision if (revision.get("status") or {}).get("verdict") else None
+
+        return wait_for(f"a verdict on revision {number}", judged, TRIAL_SECONDS)
 
     def step(self) -> int | None:
         """Newest published policy version; None while nobody says."""

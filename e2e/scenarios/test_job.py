@@ -62,6 +62,24 @@ def test_capacity_moves_to_the_bottleneck_and_the_move_is_judged(job: LiveJob) -
     assert moved[0]["status"]["measured"]["throughputAfter"]
 
 
+def test_a_harmful_allocation_that_a_user_tries_is_taken_back_and_the_ledger_says_why(job: LiveJob) -> None:
+    wait_for("balance", lambda: job.condition("Balanced").get("status") == "True", MOVE_SECONDS)
+    good = job.revisions()[-1]["spec"]["allocation"]["after"]
+    tried = job.try_allocation({**good, "environment": {"default": 1}}, "would one environment do?")
+    assert tried["status"]["verdict"] == "RolledBack"
+    assert tried["status"].get("windows", 0) == 0, "it took more than one window"
+    assert "that the allocation before would reach now" in tried["status"]["evidence"]
+
+    def taken_back() -> Object | None:
+        last = job.revisions()[-1]
+        return last if last["spec"]["number"] == tried["spec"]["number"] + 1 else None
+
+    rollback = wait_for("the way back", taken_back, 60)
+    assert rollback["spec"]["origin"] == "Rollback"
+    assert rollback["spec"]["allocation"]["after"] == good
+    assert tried["metadata"]["name"] in rollback["spec"]["reason"]
+
+
 @pytest.mark.parametrize("stage", ["environment", "reward-server", "trainer", "bus", "sampler"])
 def test_training_goes_on_after_a_kill_of(job: LiveJob, stage: str) -> None:
     victim = job.ready(stage)[0]

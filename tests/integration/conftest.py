@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from e2e.cluster import cache
 from e2e.cluster.cluster import Cluster
@@ -24,6 +26,21 @@ ROOT = Path(__file__).parents[2]
 TEST_SECONDS = 60
 
 _numbers = count(1)
+
+
+class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # the package has no types
+    """Shares tests out by what they have in common: the cluster, the import of torch, else their file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        if "/operator/" in file or file.endswith(("test_harness.py", "test_rules_agree.py", "test_schema.py")):
+            return "cluster"
+        return "trainer" if "/test_trainer" in file else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Asked once, when processes share the work (`-n`)."""
+    return ByServer(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

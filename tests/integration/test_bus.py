@@ -133,6 +133,35 @@ async def test_a_recall_brings_back_at_once_what_a_dead_holder_held(parts: Pipel
     assert len(await bus.take(Experience, 1)) == 1
 
 
+async def test_what_a_recall_sends_to_a_pull_that_is_still_open_comes_with_the_next_recall(
+    parts: Pipeline, bus: Bus
+) -> None:
+    """A trainer that was frozen in its pull: to the server it is there, and first in the queue."""
+    await bus.put(experience())
+    async with connected(parts) as frozen:
+        assert len(await frozen.take(Experience, 10)) == 1
+        pull = asyncio.create_task(frozen.take(Experience, 10, wait_seconds=5))
+        while not (await bus._js.consumer_info(Hop.EXPERIENCE.stream, Hop.EXPERIENCE.consumer)).num_waiting:
+            """The pull is on its way to the server."""
+        await bus.recall(Hop.EXPERIENCE)
+        assert await bus.take(Experience, 1, wait_seconds=0.3) == []
+        assert len(await pull) == 1
+        await bus.recall(Hop.EXPERIENCE)
+        assert len(await bus.take(Experience, 1)) == 1
+
+
+async def test_a_message_that_is_delivered_again_is_kept_alive_once(bus: Bus) -> None:
+    await bus.put(experience())
+    (first,) = await bus.take(Experience, 1)
+    await bus.recall(Hop.EXPERIENCE)
+    (again,) = await bus.take(Experience, 1)
+    assert list(bus._held.values()) == [again]
+    await first.ack()
+    assert list(bus._held.values()) == [again], "its holder has not said so yet"
+    await again.ack()
+    assert not bus._held
+
+
 async def test_a_key_changes_only_for_those_who_know_its_revision(bus: Bus) -> None:
     keys = bus.keys
     assert await keys.read("head") == (None, 0)

@@ -24,7 +24,7 @@ from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import Task, Trajectory, TrajectoryId
 from steelyard_workers.sampler_protocol import VERSION_HEADER
 from steelyard_workers.serve import serving
-from tests.pipeline import NatsServer, job_config, nats_server
+from tests.pipeline import NatsServer, hurry_redelivery, job_config, nats_server
 from tests.unit.workers.fakes import tokenizer
 from tests.worker_process import PATIENCE_SECONDS, WorkerProcess, until, worker_process
 
@@ -194,7 +194,9 @@ async def test_the_tasks_of_a_killed_worker_are_played_by_another(tmp_path: Path
             await until("four episodes run", lambda: len(sampler.requests) >= 4)
             first.process.kill()
         sampler.seconds = 0.01
-        with job.worker():
+        with job.worker() as second:
+            await until("the next worker is there", second.ready)
+            await hurry_redelivery(bus, job.job)
             assert (await collect(bus, 6)).keys() == want
 
 

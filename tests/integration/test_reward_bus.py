@@ -13,7 +13,7 @@ import pytest
 from steelyard_workers.bus import Bus
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import Experience, PolicyVersion, Segment, Trajectory, TrajectoryId
-from tests.pipeline import NatsServer, job_config, nats_server
+from tests.pipeline import NatsServer, hurry_redelivery, job_config, nats_server
 from tests.worker_process import PATIENCE_SECONDS, WorkerProcess, until, worker_process
 
 pytestmark = pytest.mark.timeout(180)
@@ -114,7 +114,9 @@ async def test_what_a_killed_server_held_is_scored_by_another(tmp_path: Path, na
 
             await until("it judges", is_judging)
             first.process.kill()
-        with reward_server(job, tmp_path, nats, "reward-2"):
+        with reward_server(job, tmp_path, nats, "reward-2") as second:
+            await until("the next server is there", second.ready)
+            await hurry_redelivery(bus, job)
             assert (await collect(bus, 4)).keys() == want
 
 

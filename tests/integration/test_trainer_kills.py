@@ -7,13 +7,14 @@ import pytest
 
 from e2e.kube import wait_for
 from e2e.local import Pipeline
+from steelyard_workers import bus_streams
 from steelyard_workers.messages import PolicyVersion, Task, Trajectory
 from tests.integration.trainer_job import SIZE, STEPS, assert_exact, findings, parts
 from tests.integration.trainer_process import Doom, TrainerProcess, acknowledge_early, answer, stages_before
 
 __all__ = ["parts"]
 
-pytestmark = pytest.mark.timeout(180)  # a takeover from a frozen trainer alone may wait for half a minute
+pytestmark = pytest.mark.timeout(180)  # the first trainer waits until torch is imported
 
 TRAINER = "steelyard_workers.trainer"
 
@@ -83,11 +84,21 @@ async def test_a_trainer_that_dies_again_and_again_still_ends(parts: Pipeline) -
         await assert_exact(parts)
 
 
-async def test_a_frozen_trainer_that_wakes_up_after_another_took_over_changes_nothing(parts: Pipeline) -> None:
+def never_delivered_again() -> None:
+    """What a trainer holds stays with it, unless it is recalled."""
+    bus_streams.ACK_WAIT_SECONDS = 3600
+
+
+async def test_a_frozen_trainer_that_wakes_up_after_another_took_over_changes_nothing(
+    parts: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frozen with a pull open, it receives what the other one recalls: that is recalled once more."""
+    monkeypatch.setattr(bus_streams, "ACK_WAIT_SECONDS", 3600)
     async with stages_before(parts):
-        zombie = TrainerProcess(parts, Doom(f"{TRAINER}.head:Head.commit", 1, "before", act=signal.SIGSTOP))
+        freeze = Doom(f"{TRAINER}.head:Head.commit", 1, "before", act=signal.SIGSTOP)
+        zombie = TrainerProcess(parts, freeze, never_delivered_again)
         await asyncio.to_thread(wait_for, "the trainer to freeze", lambda: zombie.is_stopped, 40, 0.05)
-        await TrainerProcess(parts).completed()
+        await TrainerProcess(parts, mutation=never_delivered_again).completed()
         at_the_end = await findings(parts)
         zombie.signal(signal.SIGCONT)
         assert await zombie.ended() == 75

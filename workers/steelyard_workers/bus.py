@@ -44,12 +44,17 @@ class Delivery(Generic[M]):
     waited_seconds: float
     sequence: int
     _msg: Msg
-    _held: "set[Delivery[Any]]"
+    _held: "Held"
 
     @property
     def id(self) -> TrajectoryId:
         """The trajectory it is about."""
         return self.message.id
+
+    @property
+    def place(self) -> tuple[type[Task], int]:
+        """Where the message lies: every delivery of it has the same one."""
+        return type(self.message), self.sequence
 
     async def ack(self) -> None:
         """Done, and what came of it is stored elsewhere. An acknowledgement lost on the way means one more delivery."""
@@ -69,9 +74,13 @@ class Delivery(Generic[M]):
             await self._msg.in_progress()
 
     async def _end(self, say: Callable[[], Any]) -> None:
-        self._held.discard(self)
+        if self._held.get(self.place) is self:
+            del self._held[self.place]
         with suppress(nats.errors.Error):
             await say()
+
+
+Held = dict[tuple[type[Task], int], Delivery[Any]]
 
 
 class Bus:
@@ -85,7 +94,7 @@ class Bus:
         self._client = Client()
         self._js: JetStreamContext = self._client.jetstream(timeout=REQUEST_SECONDS)
         self._patience = Patience(lambda: bool(self._client.is_connected))
-        self._held: set[Delivery[Any]] = set()
+        self._held: Held = {}
         self._subscriptions: dict[Hop, JetStreamContext.PullSubscription] = {}
 
     @classmethod
@@ -228,7 +237,7 @@ class Bus:
             return None
         age = (datetime.now(UTC) - msg.metadata.timestamp).total_seconds()
         delivery = Delivery(message, max(0.0, age), msg.metadata.sequence.stream, msg, self._held)
-        self._held.add(delivery)
+        self._held[delivery.place] = delivery  # one that is delivered again takes the place of its earlier delivery
         return delivery
 
     async def _bury(self, hop: Hop, id_: TrajectoryId, msg: Msg, reason: str) -> None:
@@ -269,5 +278,5 @@ class Bus:
         """Keep what is held from being delivered to somebody else."""
         while True:
             await asyncio.sleep(bus_streams.ACK_WAIT_SECONDS / 3)
-            for delivery in list(self._held):
+            for delivery in list(self._held.values()):
                 await delivery.keep_alive()

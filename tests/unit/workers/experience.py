@@ -45,4 +45,4 @@ def delivery(message: Experience, sequence: int | None = None) -> Delivery[Exper
     """A delivery from nowhere; `sequence` is its place in the stream, by default one of its own for each id."""
     id_ = message.id
     place = id_.group * 10_000 + id_.k * 100 + id_.attempt if sequence is None else sequence
-    return Delivery(message, 0.0, place, cast(Any, None), set())
+    return Delivery(message, 0.0, place, cast(Any, None), {})

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from steelyard_workers.messages import Experience, Task
+from steelyard_workers.messages import Experience, Hop, Task
 from steelyard_workers.trainer.collector import Collector, Group
 from steelyard_workers.trainer.dataset import Dataset
-from steelyard_workers.trainer.intake import MAX_ATTEMPTS, Intake
+from steelyard_workers.trainer.intake import EARLIER_PULLS_SECONDS, MAX_ATTEMPTS, Intake
 from steelyard_workers.trainer.ledger import Book, Ledger
 from steelyard_workers.trainer.limits import Limits
 from tests.unit.workers.experience import delivery, experience
@@ -25,6 +25,9 @@ class FakeBus:
     async def put(self, task: Task, full: object = nullcontext) -> bool:
         self.log.append(f"fed {task.id}")
         return True
+
+    async def recall(self, hop: Hop) -> None:
+        self.log.append(f"recalled {hop} at {asyncio.get_running_loop().time():.0f} s")
 
     async def bury(self, held: Any, reason: str) -> None:
         self.log.append(f"buried {held.id}: {reason}")
@@ -144,6 +147,13 @@ async def test_a_copy_of_a_closed_group_is_superfluous_and_one_that_awaits_its_c
     assert setting.intake._place(copy) is copy
     setting.collector.committed()
     assert setting.intake._place(again) is again
+
+
+@pytest.mark.looptime
+async def test_what_an_earlier_trainer_may_have_received_meanwhile_is_recalled_once() -> None:
+    setting = Setting()
+    await setting.intake.recall_again()
+    assert setting.bus.log == [f"recalled experience at {EARLIER_PULLS_SECONDS:.0f} s"]
 
 
 LIMITS = {

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 
 from steelyard_workers.bus import Bus
 from steelyard_workers.clock import State
-from steelyard_workers.messages import Experience, TrajectoryId
+from steelyard_workers.messages import Experience, Hop, TrajectoryId
 from steelyard_workers.trainer.collector import LEAST_TRAINABLE, Collector, Group, Held, lag, stale
 from steelyard_workers.trainer.dataset import Dataset
 from steelyard_workers.trainer.feeder import Feeder
+from steelyard_workers.trainer.head import LOOK_SECONDS
 from steelyard_workers.trainer.ledger import Book
 from steelyard_workers.trainer.limits import Limits
 from steelyard_workers.trainer.signals import Signals
 
 FETCH = 256
+PULL_SECONDS = 1.0
+EARLIER_PULLS_SECONDS = LOOK_SECONDS + PULL_SECONDS + 1.0
+"""After which an earlier trainer has no pull open: it has seen that it was overtaken, and its last pull has ended."""
 DEAD_LETTERS_EVERY_SECONDS = 1.0
 MAX_ATTEMPTS = 8
 
@@ -46,7 +50,7 @@ class Intake:
     async def collect(self) -> None:
         """Hold what arrives; never returns. Copies of what is held or closed are acknowledged at once."""
         while True:
-            for delivery in await self._bus.take(Experience, FETCH):
+            for delivery in await self._bus.take(Experience, FETCH, PULL_SECONDS):
                 self._signals.taken(delivery.waited_seconds)
                 objection = self._limits.objection(delivery.message)
                 if objection is not None:
@@ -56,6 +60,12 @@ class Intake:
                     self._signals.unit("duplicate")
                     await superfluous.ack()
                 self._news.set()
+
+    async def recall_again(self) -> None:
+        """Take back what an earlier trainer, frozen or slow to learn that it was overtaken, has received since the
+        first recall: by now it asks for nothing any more."""
+        await asyncio.sleep(EARLIER_PULLS_SECONDS)
+        await self._bus.recall(Hop.EXPERIENCE)
 
     async def read_dead_letters(self) -> None:
         """Learn which trajectories come to nothing; never returns. All letters are read anew by each epoch."""

@@ -73,6 +73,7 @@ class Loop:
         async with asyncio.TaskGroup() as group:
             beside = (
                 self.intake.collect(),
+                self.intake.recall_again(),
                 self.intake.read_dead_letters(),
                 self.feeder.run(),
                 self.head.overtaken(),
