@@ -20,7 +20,7 @@ from e2e.local import TINY
 from e2e.scenarios.live import NAMESPACE, LiveJob
 
 STEPS = 100_000
-LEARNT_STEPS = 80
+LEARNT_STEPS = 64
 """Of the example: its policy has learnt by then."""
 READY_SECONDS = 300
 MOVE_SECONDS = 600
