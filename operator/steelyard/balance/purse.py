@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, lcm
 from typing import Any
 
@@ -15,6 +16,7 @@ from steelyard.balance.offers import Resource
 
 MOST_UNITS = 2**50
 """Units of a budget, so that sums of prices stay within 64 bits; finer units than that are rounded, against the job."""
+NOTHING = Fraction(0)
 WORKER = "worker"
 """The container that `children` gives the profile's resources."""
 SPOKEN = {"cpu": ("CPUs", 1), "memory": ("GiB of memory", 2**30)}
@@ -55,7 +57,7 @@ def purse_of(spec: AgenticRLJobSpec, quota: Mapping[str, Fraction]) -> Purse:
     asked = {stage: requests(spec.stage(stage)) if quota else {} for stage in Stage}
     named = [name for name in sorted(quota) if any(name in one for of in asked.values() for one in of.values())]
     for (stage, profile), amounts in needs.items():
-        amounts += [asked[stage][profile].get(name, Fraction(0)) for name in named]
+        amounts += [asked[stage][profile].get(name, NOTHING) for name in named]
     budgets = [spec.budget.gpus, *(quota[name] for name in named)]
     scales = [_scale(budget, column) for budget, column in zip(budgets, zip(*needs.values(), strict=True), strict=True)]
     prices: dict[Stage, dict[str, tuple[int, ...]]] = {stage: {} for stage in Stage}
@@ -93,8 +95,8 @@ def requests(of: StageSpec) -> dict[str, dict[str, Fraction]]:
     for profile in of.profiles:
         total = _total([{**shapes.get(profile, {}), **worker}, others])
         for one in first:
-            total |= {name: max(amount, total.get(name, Fraction(0))) for name, amount in one.items()}
-        found[profile] = {name: amount for name, amount in total.items() if amount > 0}
+            total |= {name: max(amount, total.get(name, NOTHING)) for name, amount in one.items()}
+        found[profile] = {name: amount for name, amount in total.items() if amount}
     return found
 
 
@@ -113,10 +115,16 @@ def _requested(container: Mapping[str, Any]) -> dict[str, Fraction]:
 
 
 def _amount(written: Any) -> Fraction:
+    return _parsed(written) if isinstance(written, int | str) else NOTHING
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _parsed(written: int | str) -> Fraction:
+    """The same few quantities are read at every tick."""
     try:
         return parse_quantity(written)
     except ValueError:
-        return Fraction(0)
+        return NOTHING
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
