@@ -1,13 +1,17 @@
-"""How many cases a property is worth."""
+"""How many cases a property is worth: 10,000 in a thorough run where a case is cheap, fewer where it is not."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
 LEAST = 300
+THOROUGH = (settings.default or settings()).max_examples > LEAST
 
-a_tenth = settings(max_examples=max((settings.default or settings()).max_examples // 10, LEAST))
-"""For properties whose cases take milliseconds each: a thorough run tries a tenth of the profile's cases."""
+costly = settings(max_examples=LEAST)
+"""For cases that take milliseconds."""
 
-closed_loops = settings(max_examples=12 if a_tenth.max_examples == LEAST else 300)
-"""For whole loops against the simulated pipeline, a second each: a dozen, hundreds in a thorough run."""
+dear = settings(max_examples=100)
+"""For cases that take tens of milliseconds."""
+
+closed_loops = settings(max_examples=24 if THOROUGH else 12)
+"""For whole loops against the simulated pipeline, a third of a second each."""

@@ -6,16 +6,17 @@ from dataclasses import replace
 from math import isfinite
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from steelyard.balance.allocate import EFFICIENT, Infeasible, Optimum, allocate
 from steelyard.balance.offers import Choice
-from tests.property.effort import a_tenth
+from tests.property.effort import LEAST, THOROUGH, costly
 from tests.unit.balance.problems import NONSENSE, RATES, Problem, changes, everything, fits, points, problems
 
 pytestmark = pytest.mark.timeout(1800)  # thousands of cases
 
 
+@settings(max_examples=5_000 if THOROUGH else LEAST)
 @given(problems())
 def test_throughput_is_the_best_of_all_combinations_with_the_fewest_changes(problem: Problem) -> None:
     every, best = everything(problem), allocate(problem.choices, problem.resources)
@@ -29,6 +30,7 @@ def test_throughput_is_the_best_of_all_combinations_with_the_fewest_changes(prob
     assert changes(problem, tuple(best.points.values())) == fewest
 
 
+@costly
 @given(problems())
 def test_efficiency_is_the_cheapest_of_all_good_combinations_with_the_fewest_changes(problem: Problem) -> None:
     every, best = everything(problem), allocate(problem.choices, problem.resources, efficient=True)
@@ -43,6 +45,7 @@ def test_efficiency_is_the_cheapest_of_all_good_combinations_with_the_fewest_cha
     )
 
 
+@costly
 @given(problems())
 def test_what_is_allocated_is_allowed_and_fits(problem: Problem) -> None:
     for efficient in (False, True):
@@ -52,6 +55,7 @@ def test_what_is_allocated_is_allowed_and_fits(problem: Problem) -> None:
             assert all(point in list(points(problem.choices[stage])) for stage, point in best.points.items())
 
 
+@costly
 @given(problems())
 def test_allocating_again_from_the_optimum_changes_nothing(problem: Problem) -> None:
     for efficient in (False, True):
@@ -61,7 +65,7 @@ def test_allocating_again_from_the_optimum_changes_nothing(problem: Problem) -> 
             assert allocate(settled, problem.resources, efficient=efficient) == best
 
 
-@a_tenth
+@costly
 @given(problems())
 def test_more_budget_never_means_less_throughput(problem: Problem) -> None:
     more = [replace(resource, budget=resource.budget + 3) for resource in problem.resources]
@@ -71,6 +75,7 @@ def test_more_budget_never_means_less_throughput(problem: Problem) -> None:
         assert better.throughput >= best.throughput * (1 - 1e-9)
 
 
+@costly
 @given(problems(rates=RATES | NONSENSE))
 def test_numbers_that_make_no_sense_get_an_answer(problem: Problem) -> None:
     for efficient in (False, True):

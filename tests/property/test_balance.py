@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf, nan
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from steelyard.balance.ledger import inputs_of, model_of
 from steelyard.balance.model import Bounds, Capacities, Estimate, Model, TokenLatency, Workload
 from steelyard.balance.types import Action, MetricsProblem, MetricsUnavailable, Plan, Rates, Series
 from tests.builders import a_revision
-from tests.property.effort import a_tenth
+from tests.property.effort import THOROUGH, costly, dear
 from tests.unit.balance.builders import NOW, START, a_view, pods_of, steady
 from tests.unit.balance.loop import demo_job
 from tests.unit.balance.test_gate import time
@@ -39,6 +40,8 @@ SERIES = st.builds(
 )
 ORDERED = SERIES.map(lambda one: Series(one.labels, tuple(sorted(one.samples))))
 COUNTS = st.integers(0, 4)
+
+ODD_VALUES = (0.0, -1.0, 1e-300, 1.0, 20.0, 1e6, 1e300, inf, -inf, nan)
 
 
 @st.composite
@@ -150,13 +153,46 @@ def sound(plan: Plan) -> None:
         assert spec.stage(stage).replicas.min <= after.replicas(stage) <= spec.stage(stage).replicas.max
 
 
-@a_tenth
+@dear
 @given(odd_rates(), odd_ledgers())
 def test_odd_metrics_and_odd_ledgers_get_an_answer(rates: Rates, revisions: tuple[AllocationRevision, ...]) -> None:
     sound(balance(a_view(revisions=revisions), rates, NOW))
 
 
-@a_tenth
+def test_ten_thousand_kinds_of_nonsense_get_an_answer() -> None:
+    """A hundred times as many as above: empty, negative, endless, NaN, contradictory and absent figures."""
+    view = a_view(revisions=(a_revision(1, status={"settling_time": time(NOW - 200)}, inputs=SANE_INPUTS),))
+    names = [pod.name for pod in view.pods()]
+    for seed in range(10_000 if THOROUGH else 300):
+        sound(balance(view, nonsense(Random(seed), names), NOW))
+
+
+def nonsense(chance: Random, names: list[str]) -> Rates:
+    """Any metrics of any pods with any values."""
+    metrics = chance.sample(list(signals.ALL), chance.randint(0, len(signals.ALL)))
+    pods = chance.sample(names, chance.randint(0, len(names)))
+    return Rates(
+        chance.choice([0.0, 60.0, 300.0]),
+        {
+            metric: {name: tuple(odd(chance) for _ in range(chance.randint(0, 2))) for name in pods}
+            for metric in metrics
+        },
+    )
+
+
+def odd(chance: Random) -> Series:
+    label = chance.choice(
+        [("state", "busy"), ("state", "tool"), ("outcome", "ok"), ("buffer", "experience"), ("x", "")]
+    )
+    length, step = chance.randint(0, 12), chance.choice([0.0, 1.0, 5.0, 15.0])
+    value, samples = chance.choice(ODD_VALUES), []
+    for index in range(length):
+        samples.append((NOW - step * (length - index), value))
+        value = chance.choice([value, value + chance.random() * 50, chance.choice(ODD_VALUES)])
+    return Series((label,), tuple(samples))
+
+
+@dear
 @given(
     st.floats(0.05, 20),
     st.floats(0.01, 30),
@@ -196,7 +232,7 @@ def test_any_steady_pipeline_gets_a_plan_within_bounds_and_none_after_that(
         assert again.decision.kind == "OpenMove"
 
 
-@a_tenth
+@costly
 @given(models(), allocations())
 def test_more_replicas_never_promise_less(model: Model, allocation: Allocation) -> None:
     promised = model.promise(allocation).throughput
@@ -208,7 +244,7 @@ def test_more_replicas_never_promise_less(model: Model, allocation: Allocation) 
         assert model.promise(allocation.replace(stage, more)).throughput >= promised * (1 - 1e-6)
 
 
-@a_tenth
+@costly
 @given(models())
 def test_the_ledger_gives_back_the_model_that_was_written(model: Model) -> None:
     again = model_of(inputs_of(model, 1.0))
@@ -218,13 +254,14 @@ def test_the_ledger_gives_back_the_model_that_was_written(model: Model) -> None:
     assert abs(ours.throughput - theirs.throughput) <= 0.02 * ours.throughput + 1e-9
 
 
-@a_tenth
+@costly
 @given(models())
 def test_draws_stay_positive_and_finite(model: Model) -> None:
     for drawn in draws(model):
         assert 0 <= drawn.promise(START).throughput < inf
 
 
+@costly
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e9)), min_size=1, max_size=20))
 def test_a_counter_never_decreases(samples: list[tuple[float, float]]) -> None:
     counter = Counter.of(sorted(samples), None)

@@ -22,7 +22,7 @@ from steelyard.balance.observe import Observed, Window
 from steelyard.balance.types import Seen
 from steelyard.balance.words import moment
 from tests.builders import a_revision
-from tests.property.effort import closed_loops
+from tests.property.effort import closed_loops, costly
 from tests.unit.balance.builders import NOW, START
 from tests.unit.balance.loop import Loop, demo_job
 from tests.unit.balance.replicas import Setup
@@ -162,6 +162,7 @@ EVENTS = st.lists(
 )
 
 
+@costly
 @given(EVENTS)
 def test_no_fate_makes_the_balance_flap(events: list[tuple[float, Model, Verdict]]) -> None:
     fate = Fate()

@@ -22,7 +22,7 @@ from steelyard.balance.coldstart import (
 from steelyard.balance.coldstart.aware import Classes, classes, mixed
 from steelyard.balance.coldstart.rollout import USABLE
 from tests.milp import feasible
-from tests.property.effort import a_tenth
+from tests.property.effort import costly, dear
 from tests.unit.coldstart.builders import a_model, engines, some_hardware, some_lengths
 
 pytestmark = pytest.mark.timeout(3600)
@@ -46,7 +46,7 @@ def questions(draw: st.DrawFn) -> Question:
     )
 
 
-@a_tenth
+@dear
 @given(questions())
 def test_any_question_has_an_answer_and_every_plan_fits(question: Question) -> None:
     found = plan(question)
@@ -65,7 +65,7 @@ def test_any_question_has_an_answer_and_every_plan_fits(question: Question) -> N
     assert found.seconds <= 1.011 * min(option.seconds for option in found.options)
 
 
-@a_tenth
+@dear
 @given(st.integers(5, 300), st.integers(0, 5))
 def test_one_more_gpu_never_makes_the_plan_slower(gpus: int, seed: int) -> None:
     fewer, more = (plan(Question(a_model(), some_hardware(), some_lengths(64, seed=seed), n)) for n in (gpus, gpus + 1))
@@ -75,7 +75,7 @@ def test_one_more_gpu_never_makes_the_plan_slower(gpus: int, seed: int) -> None:
     assert best[1] <= best[0] * (1 + 1e-9)
 
 
-@a_tenth
+@costly
 @given(st.lists(st.text() | st.from_regex(r"\[[0-9.e-]{0,9}, ?[0-9.e-]{0,9}\]"), max_size=6))
 def test_any_text_is_lengths_or_a_refusal_that_names_the_row(lines: list[str]) -> None:
     found = parse(lines)

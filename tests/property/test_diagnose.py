@@ -14,7 +14,7 @@ from steelyard.balance.observe import observe
 from steelyard.balance.surroundings import surroundings
 from steelyard.balance.trainer_curve import TrainerSize, fitted
 from steelyard.balance.types import Rates, Series
-from tests.property.effort import a_tenth
+from tests.property.effort import costly
 from tests.property.test_balance import INSTANTS, VALUES
 from tests.unit.balance.builders import NOW, START, a_view, pods_of
 from tests.unit.balance.loop import demo_job
@@ -42,7 +42,7 @@ ODD = st.builds(
 SPOILS = st.lists(st.tuples(st.sampled_from(signals.ALL), NAMES, st.lists(ODD, max_size=3)), max_size=6)
 
 
-@a_tenth
+@costly
 @given(CASES, SPOILS, st.sampled_from([0.0, 4.0, 120.0]))
 def test_contradictory_figures_give_sound_findings_or_none(
     case: str, spoils: list[tuple[str, str, list[Series]]], window_seconds: float
@@ -65,6 +65,7 @@ def test_contradictory_figures_give_sound_findings_or_none(
     assert advise(told, None, 0.05) is None or told
 
 
+@costly
 @given(
     st.lists(
         st.tuples(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard.balance.fleet import Claim, Curve, curve_of, grants_now, share
 from steelyard.balance.model import Model
-from tests.property.effort import a_tenth
+from tests.property.effort import costly
 from tests.property.test_balance import models
 from tests.unit.balance.loop import demo_job
 
@@ -128,11 +128,13 @@ def check(claims: Sequence[Claim], gpus: float) -> None:
         assert one.next_step > spare, f"{one.claim.job} could climb without lowering anybody who is no better off"
 
 
+@costly
 @given(claims(), QUARTERS)
 def test_nobody_could_have_more_without_taking_it_from_who_is_no_better_off(found: list[Claim], gpus: float) -> None:
     check(found, gpus)
 
 
+@costly
 @given(claims(), QUARTERS, st.randoms(use_true_random=False))
 def test_the_order_of_claims_does_not_matter(found: list[Claim], gpus: float, chance: st.DataObject) -> None:
     mixed = list(found)
@@ -140,6 +142,7 @@ def test_the_order_of_claims_does_not_matter(found: list[Claim], gpus: float, ch
     assert share(mixed, gpus, ageing_seconds=AGEING) == share(found, gpus, ageing_seconds=AGEING)
 
 
+@costly
 @given(claims(), QUARTERS)
 def test_what_was_shared_is_shared_the_same_way_again(found: list[Claim], gpus: float) -> None:
     """A job that got GPUs is not taken for one that waits the next time: nothing moves by itself."""
@@ -149,7 +152,7 @@ def test_what_was_shared_is_shared_the_same_way_again(found: list[Claim], gpus: 
     assert share([replace(one, held=settled[one.job].gpus) for one in again], gpus, ageing_seconds=AGEING) == settled
 
 
-@a_tenth
+@costly
 @given(claims(guarantees=False), st.integers(4, 40).map(lambda n: n / 4))
 def test_nobody_who_fits_waits_for_ever(found: list[Claim], gpus: float) -> None:
     """Jobs that never end, any priorities: each runs at some time, for as long as it waited."""
@@ -170,6 +173,7 @@ def test_nobody_who_fits_waits_for_ever(found: list[Claim], gpus: float) -> None
     assert served == fitting
 
 
+@costly
 @given(
     st.lists(
         st.builds(
@@ -198,6 +202,7 @@ def test_numbers_that_make_no_sense_get_an_answer(found: list[Claim], gpus: floa
     assert gpus == inf or sum(grant.gpus for grant in got.values()) <= max(gpus if gpus == gpus else 0, 0) + 1e-6
 
 
+@costly
 @given(
     st.dictionaries(st.sampled_from("abcd"), QUARTERS),
     st.dictionaries(st.sampled_from("abcde"), QUARTERS),
@@ -224,7 +229,7 @@ def test_gpus_change_hands_within_the_pool_until_every_target_is_reached(
     pytest.fail("the targets were never reached")
 
 
-@a_tenth
+@costly
 @given(st.none() | models())
 def test_every_model_gives_a_curve_within_the_budget(model: Model | None) -> None:
     spec = demo_job().spec
