@@ -38,7 +38,7 @@ lint: install ## ruff, mypy strict, the import rules of the house
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && .venv/bin/lint-imports
 
 unit: install ## fast tests: no network, no root, no cluster
-	@$(PYTEST) tests/unit
+	@$(PYTEST) -n 2 --dist worksteal tests/unit
 
 property: install ## the core on thousands of generated cases and on simulated pipelines
 	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough tests/property

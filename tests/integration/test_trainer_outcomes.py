@@ -5,9 +5,9 @@ from pathlib import Path
 
 from e2e.local import Pipeline
 from steelyard_workers.messages import PolicyVersion, Segment, Task, Trajectory
+from tests.integration.small_policy import small_model
 from tests.integration.trainer_job import assert_exact, findings, parts, small_job
 from tests.integration.trainer_process import TrainerProcess, answer, stages_before
-from tests.unit.workers.small_policy import small_model
 
 __all__ = ["parts"]
 

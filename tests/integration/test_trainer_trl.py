@@ -13,8 +13,8 @@ from steelyard_workers.messages import Experience
 from steelyard_workers.trainer import grpo
 from steelyard_workers.trainer.policy import Policy
 from steelyard_workers.trainer.settings import Settings
+from tests.integration.small_policy import small_model
 from tests.unit.workers.experience import experience
-from tests.unit.workers.small_policy import small_model
 
 TOLERANCE = 1e-5
 PROMPT, LONGEST = 3, 9

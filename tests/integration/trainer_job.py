@@ -9,8 +9,8 @@ import pytest
 
 from e2e import checker
 from e2e.local import Pipeline, job_json, pipeline
+from tests.integration.small_policy import small_model
 from tests.integration.trainer_process import few_tasks
-from tests.unit.workers.small_policy import small_model
 
 STEPS, GROUPS, SIZE, EVERY = 6, 2, 2, 2
 ALL = STEPS * GROUPS * SIZE

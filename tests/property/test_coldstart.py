@@ -86,6 +86,7 @@ def test_any_text_is_lengths_or_a_refusal_that_names_the_row(lines: list[str]) -
         assert found.field.startswith("requests")
 
 
+@costly
 @given(st.floats(), st.floats(), st.floats(), st.floats())
 def test_any_distribution_is_lengths_or_a_refusal(prompt: float, output: float, sigma: float, context: float) -> None:
     found = lognormal(prompt, output, sigma, context)

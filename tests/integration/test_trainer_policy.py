@@ -13,8 +13,8 @@ from steelyard_workers.trainer.checkpoint import Checkpoints
 from steelyard_workers.trainer.ledger import Ledger
 from steelyard_workers.trainer.policy import Policy
 from steelyard_workers.trainer.settings import Settings
+from tests.integration.small_policy import small_model
 from tests.unit.workers.experience import experience
-from tests.unit.workers.small_policy import small_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
