@@ -35,6 +35,7 @@ class Pipeline:
     def __init__(self, profile: Profile, allocation: Allocation, seed: int) -> None:
         self.profile, self.allocation = profile, allocation
         self._job = job_of(profile, allocation)
+        self._context_tokens, self._mean_tokens = profile.context_tokens, profile.mean_tokens
         self._clock = Events()
         self._workload = Workload(profile, seed)
         self.admitted = self.open = 0
@@ -46,7 +47,7 @@ class Pipeline:
         self._free_slots: deque[tuple[EnvironmentPod, int]] = deque()
         self._free_judges: deque[tuple[RewardPod, int]] = deque()
         self._serving: list[SamplerPod] = []
-        self._bus = BusPod(f"{self._job.metadata.name}-bus-0")
+        self._bus = BusPod(f"{self._job.metadata.name}-bus-0", self._depths)
         self._cluster = Cluster(
             self._clock, self._job, profile.cluster, self, self._make, np.random.default_rng([seed, 1])
         )
@@ -54,7 +55,7 @@ class Pipeline:
             self._clock, profile, self._published, self._closed, self._again, self._cluster.remove
         )
         self._prometheus = Prometheus(
-            self._clock, profile.cluster, START, self._scraped, np.random.default_rng([seed, 2])
+            self._clock, profile.cluster, START, self._targets, np.random.default_rng([seed, 2])
         )
         self._cluster.apply(allocation)
         self._admit()
@@ -95,8 +96,14 @@ class Pipeline:
 
     @property
     def events(self) -> int:
-        """State changes simulated so far: requests, their ends, tool calls, judgements, steps."""
-        return self._events + self._training.step
+        """State changes simulated so far: requests that arrive, start and end, tools and judges that end, steps,
+        scrapes of a pod."""
+        return self._events + self._training.step + self._prometheus.scrapes
+
+    @property
+    def calendar(self) -> int:
+        """Entries of the event calendar so far: one may change several things, or turn out to be void."""
+        return self._clock.fired
 
     @property
     def most_gpus(self) -> float:
@@ -168,9 +175,9 @@ class Pipeline:
         self._events += 1
         now, draw, turn = self._clock.now, one.draw, one.turn
         one.context += draw.inputs[turn]
-        room = max(self.profile.context_tokens - one.context, 1.0)
-        one.wanted = min(draw.tokens[turn] * one.factor, room)
-        one.need = one.context + one.wanted / 2
+        wanted, room = draw.tokens[turn] * one.factor, self._context_tokens - one.context
+        one.wanted = wanted = wanted if wanted < room else max(room, 1.0)
+        one.need = one.context + wanted / 2
         if one.pod is not None:
             one.pod.tokens.enter(now)
         self._serve(one)
@@ -202,14 +209,14 @@ class Pipeline:
             self._cluster.remove(pod)
 
     def _turn_ended(self, one: Trajectory, now: float) -> None:
-        self._events += 1
+        self._events += 2  # a request began to run, and ended
         pod = one.pod
         if pod is None or one.lost:
             return
         pod.tokens.leave(now)
         one.context += one.wanted
         one.generated += one.wanted
-        if one.turn + 1 == len(one.draw.tokens) or one.context >= self.profile.context_tokens:
+        if one.turn + 1 == len(one.draw.tokens) or one.context >= self._context_tokens:
             self._played(one, pod)
         else:
             pod.tool.enter(now)
@@ -250,7 +257,7 @@ class Pipeline:
                 continue
             one = waiting.popleft()
             pod.take(one, self._clock.now)
-            seconds = one.draw.judging * (one.generated / self.profile.mean_tokens) ** reward.exponent
+            seconds = one.draw.judging * (one.generated / self._mean_tokens) ** reward.exponent
             self._clock.at(self._clock.now + seconds, self._judged, (pod, life, one))
 
     def _judged(self, subject: tuple[RewardPod, int, Trajectory]) -> None:
@@ -362,14 +369,19 @@ class Pipeline:
             if not one.lost:
                 self._serve(one)
 
-    def _scraped(self) -> list[Pod]:
-        """Everything that answers a scrape at this moment."""
-        playing = sum(pod.inflight for pod in self._cluster.pods if pod.stage is Stage.ENVIRONMENT)
-        judging = sum(pod.inflight for pod in self._cluster.pods if pod.stage is Stage.REWARD_SERVER)
+    def _targets(self) -> list[Pod]:
+        """Everything that Prometheus knows."""
+        return [self._bus, *self._cluster.pods]
+
+    def _depths(self) -> tuple[float, float, float]:
+        """Messages in each buffer: until they are acknowledged, those in somebody's hands too."""
+        held = {
+            stage: sum(pod.inflight for pod in self._cluster.pods if pod.stage is stage)
+            for stage in (Stage.ENVIRONMENT, Stage.REWARD_SERVER)
+        }
         uncommitted = self.step % self._job.spec.checkpoints.every_steps * self.profile.batch
-        self._bus.depths = (
-            len(self._tasks) + playing,
-            len(self._unscored) + judging,
+        return (
+            len(self._tasks) + held[Stage.ENVIRONMENT],
+            len(self._unscored) + held[Stage.REWARD_SERVER],
             self._training.held + uncommitted,
         )
-        return [self._bus, *(pod for pod in self._cluster.pods if pod.ready_since is not None)]

@@ -20,6 +20,11 @@ class Events:
         self._heap: list[tuple[float, int, Action, Any]] = []
         self._order = 0
 
+    @property
+    def fired(self) -> int:
+        """Events that have happened."""
+        return self._order - len(self._heap)
+
     def at(self, when: float, action: Action, subject: Any = None) -> None:
         """Call `action(subject)` at `when`."""
         self._order = order = self._order + 1

@@ -6,7 +6,7 @@ Sources, and which figures are published and which chosen: docs/decisions/0012-t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp, inf
+from math import ceil, exp, inf
 from types import MappingProxyType
 from typing import Literal
 
@@ -15,12 +15,20 @@ from steelyard.twin.traces import Session
 
 Shape = Literal["steady", "up", "jump", "up-down"]
 
+MOST_SIZES = 8
+"""GPU profiles that a stage may have."""
+TRAINER_SHARE = 2 / 3
+"""Of the budget, at most, for the trainer."""
 JUMP_AT = 0.35
 """The profile `jump` changes after this share of its steps."""
 
 
 class UnknownProfile(ValueError):
     """There is no profile of that name; the message lists those there are."""
+
+
+class TooFewGpus(ValueError):
+    """The budget does not hold one replica of each stage; the message says how many it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +199,95 @@ GROWTH = 4.7
 
 _DRIFT = Profile(name="drift", source=LIBRA, gpus=48, growth=GROWTH, shape="up")
 _LINEAR = replace(_DRIFT.trainer, exponent=1.0)
+_AGENT = Profile(name="", source=OURS, gpus=48, steps=60, trajectory_sigma=0.4, environments=18)
+
 _PROFILES = (
     _DRIFT,
     replace(_DRIFT, name="jump", shape="jump"),
     replace(_DRIFT, name="up-down", shape="up-down"),
     replace(_DRIFT, name="drift-linear", trainer=_LINEAR),
     replace(_DRIFT, name="steady", shape="steady", growth=1.0),
+    replace(
+        _AGENT,
+        name="swe",
+        turns=Spread(36, 0.54, 120),
+        turn_tokens=247.0,
+        turn_sigma=1.0,
+        prompt_tokens=2000,
+        tool_tokens=400,
+        tools=Tools(
+            (
+                (0.61, Spread(0.25, 0.7, 1.0)),
+                (0.27, Spread(3.0, 0.5, 10.0)),
+                (0.08, Spread(24.0, 0.4, 60.0)),
+                (0.04, Spread(180.0, 0.7, 600.0)),
+            )
+        ),
+    ),
+    replace(
+        _AGENT,
+        name="tau",
+        turns=Spread(11, 0.5, 30),
+        turn_tokens=66.0,
+        turn_sigma=0.6,
+        prompt_tokens=1550,
+        tool_tokens=110,
+        tools=Tools(((1.0, Spread(3.3, 0.55)),)),
+    ),
+    replace(
+        _AGENT,
+        name="search",
+        turns=Spread(3, 0.3, 5),
+        turn_tokens=192.0,
+        turn_sigma=0.7,
+        tool_tokens=600,
+        tools=Tools(((0.98, Spread(0.4, 0.8, 10.0)), (0.02, Spread(15.0, 0.4)))),
+    ),
+    replace(
+        _AGENT,
+        name="calc",
+        turns=Spread(1.4, 0.3, 2),
+        turn_tokens=96.0,
+        turn_sigma=0.6,
+        prompt_tokens=100,
+        tool_tokens=10,
+        tools=Tools(((1.0, Spread(0.005, 0.5)),)),
+    ),
+    replace(
+        _AGENT,
+        name="reasoning",
+        turns=Spread(1),
+        turn_tokens=816.0,
+        trajectory_sigma=0.99,
+        prompt_tokens=200,
+        tools=Tools(()),
+    ),
 )
 PROFILES = MappingProxyType({profile.name: profile for profile in _PROFILES})
 
 
 def profile(name: str, gpus: int = 48) -> Profile:
-    """The profile of that name for a budget of `gpus`. Raises UnknownProfile."""
+    """The profile of that name for a budget of `gpus`. Raises UnknownProfile, TooFewGpus."""
     found = PROFILES.get(name)
     if found is None:
         raise UnknownProfile(f"there is no profile {name!r}; known are {', '.join(PROFILES)}")
-    return replace(found, gpus=gpus)
+    return sized(found, gpus)
+
+
+def sized(one: Profile, gpus: int) -> Profile:
+    """`one` with another budget, and a trainer that may take up to about two thirds of it. Raises TooFewGpus."""
+    least = one.sampler.gpus + one.reward.gpus + one.trainer.block
+    if gpus < least:
+        raise TooFewGpus(f"gpus: {gpus}; a sampler, a reward server and the smallest trainer take {least}")
+    blocks = max(ceil(gpus * TRAINER_SHARE / one.trainer.block / MOST_SIZES), 1)
+    sizes = (one.trainer.block * blocks * count for count in range(1, MOST_SIZES + 1))
+    fitting = tuple(size for size in sizes if size <= gpus - least + one.trainer.block)
+    return replace(one, gpus=gpus, trainer=replace(one.trainer, sizes=fitting))
+
+
+def of_trace(name: str, sessions: tuple[Session, ...], gpus: int = 48) -> Profile:
+    """Trajectories drawn from recorded sessions; tools that the trace does not tell take as long as those of `tau`.
+
+    Raises TooFewGpus.
+    """
+    return sized(replace(PROFILES["tau"], name=name, source=f"sessions of {name}", sessions=sessions), gpus)

@@ -26,18 +26,20 @@ class Prometheus:
         chance: np.random.Generator,
     ) -> None:  # fmt: skip
         self._events, self._setup, self._epoch, self._targets, self._chance = events, setup, epoch, targets, chance
+        self.scrapes = 0
         for wave in range(WAVES):
             events.at(setup.scrape_seconds * (wave + 1) / WAVES, self._scrape, wave)
 
     def _scrape(self, wave: int) -> None:
         now, setup = self._events.now, self._setup
         self._events.at(now + setup.scrape_seconds, self._scrape, wave)
-        for pod in self._targets():
-            if pod.ordinal % WAVES == wave:
-                dropped, late = self._chance.random(2)
-                if dropped >= setup.dropped_scrapes:
-                    at = self._epoch + now + setup.scrape_jitter_seconds * late
-                    pod.scrapes.append((round(at, 3), *pod.figures(now)))
+        pods = [pod for pod in self._targets() if pod.ordinal % WAVES == wave and pod.ready_since is not None]
+        chances: list[list[float]] = self._chance.random((len(pods), 2)).tolist()
+        for pod, (dropped, late) in zip(pods, chances, strict=True):
+            if dropped >= setup.dropped_scrapes:
+                at = self._epoch + now + setup.scrape_jitter_seconds * late
+                pod.scrapes.append((at, *pod.figures(now)))
+        self.scrapes += len(pods)
 
     def rates(self, window_seconds: float) -> Rates:
         """The samples of the pods that are there now."""

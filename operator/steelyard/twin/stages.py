@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from steelyard.api import Stage
 from steelyard.balance import signals
 from steelyard.twin.flow import Group, Trajectory
@@ -180,9 +182,9 @@ class BusPod(Pod):
 
     columns = tuple((signals.BUFFER_DEPTH, (("buffer", name),)) for name in ("tasks", "trajectories", "experience"))
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, depths: Callable[[], tuple[float, float, float]]) -> None:
         super().__init__(name, "", 0, 0, 0.0)
-        self.depths = (0.0, 0.0, 0.0)
+        self._depths = depths
         self.start(0.0)
 
     @property
@@ -190,7 +192,7 @@ class BusPod(Pod):
         return 0
 
     def figures(self, now: float) -> tuple[float, ...]:  # noqa: ARG002 - of every pod
-        return self.depths
+        return self._depths()
 
     def meter(self, now: float) -> Meter:  # noqa: ARG002 - likewise
         return Meter()

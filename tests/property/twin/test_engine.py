@@ -12,7 +12,7 @@ import pytest
 from steelyard.api import Stage
 from steelyard.twin.engine import START, Pipeline
 from steelyard.twin.jobs import best_split, demand, split, truth
-from steelyard.twin.profiles import Profile, Spread, Tools, UnknownProfile, profile
+from steelyard.twin.profiles import Profile, Spread, Tools, profile
 from tests.unit.twin.builders import STEPS, a_profile, finished, flow_only
 
 
@@ -118,8 +118,3 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=surroundings)
     assert other.stdout.strip() == str(finished(setup, seed=5).step_ends)
     assert finished(setup, seed=6).step_ends != finished(setup, seed=5).step_ends
-
-
-def test_an_unknown_profile_is_named_with_those_there_are() -> None:
-    with pytest.raises(UnknownProfile, match="'drft'; known are drift, jump"):
-        profile("drft")
