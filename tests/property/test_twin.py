@@ -19,7 +19,9 @@ def test_a_saturated_sampler_reaches_b_over_tau_of_b() -> None:
     """Sequences of equal length, so that the batch is always as full as the KV cache or the slots allow."""
     for kv_tokens, most in ((40_000, 48), (10**9, 20)):
         engine = replace(profile("steady").sampler, kv_tokens=kv_tokens, max_num_seqs=most)
-        setup = flow_only(steps=30, sampler=engine, trajectory_sigma=0.0, failed_share=0.0)
+        setup = flow_only(
+            steps=30, prompts_per_step=16, environments=18, sampler=engine, trajectory_sigma=0.0, failed_share=0.0
+        )
         setup = replace(setup, turns=Spread(1), turn_tokens=2500.0)
         pipeline = finished(setup, split(setup, 1, 1, 4))
         meter = pipeline.meters()[Stage.SAMPLER]
@@ -36,7 +38,9 @@ def test_rollout_work_grows_with_length_as_published() -> None:
     costs = []
     drift = profile("drift")
     for step in (0, drift.steps - 1):
-        setup = flow_only(steps=24, turn_tokens=drift.turn_tokens * drift.factor(step))
+        setup = flow_only(
+            steps=24, prompts_per_step=16, environments=18, turn_tokens=drift.turn_tokens * drift.factor(step)
+        )
         pipeline = finished(setup, split(setup, 1, 1, 4))
         ends = pipeline.step_ends
         costs.append((ends[-1] - ends[5]) / (18 * setup.batch))
@@ -46,7 +50,7 @@ def test_rollout_work_grows_with_length_as_published() -> None:
 
 def test_busy_time_is_units_times_service_demand() -> None:
     """The utilisation law, reward servers and trainer."""
-    setup = a_profile(steps=40)
+    setup = a_profile(steps=40, prompts_per_step=16, environments=18)
     pipeline, asked = finished(setup), demand(setup, 0)
     judges, trainer = (pipeline.meters()[stage] for stage in (Stage.REWARD_SERVER, Stage.TRAINER))
     scored = pipeline.trained + pipeline.failed + judges.serving + pipeline.meters()[Stage.TRAINER].queue

@@ -66,14 +66,16 @@ _FORMATS = (
 
 def read(text: str) -> tuple[Session, ...]:
     """The sessions of a trace, in order of appearance, their turns in order. Raises Malformed."""
-    rows = csv.DictReader(text.splitlines())
-    header = rows.fieldnames or ()
+    rows = csv.reader(text.splitlines())
+    numbered = _numbered(rows)
+    _, header = next(numbered, (1, []))
     form = next((one for one in _FORMATS if set(one.columns) <= set(header)), None)
     if form is None:
         known = " or ".join(",".join(one.columns) for one in _FORMATS)
         raise Malformed(f"row 1: columns {','.join(header)[:200] or 'none'}; needed are {known}")
     sessions: dict[int, dict[int, Turn]] = {}
-    for number, row in _numbered(rows):
+    for number, values in numbered:
+        row = dict(zip(header, values, strict=False))
         turns = sessions.setdefault(_whole(row, form.session, number), {})
         index = _whole(row, form.turn, number)
         if index in turns:
@@ -88,16 +90,19 @@ def read(text: str) -> tuple[Session, ...]:
     return tuple(Session(tuple(turns[index] for index in sorted(turns))) for turns in sessions.values())
 
 
-def _numbered(rows: csv.DictReader[str]) -> Iterator[tuple[int, Mapping[str, str | None]]]:
+def _numbered(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    """(row, values); blank rows are passed over."""
+    number = 0
     try:
-        for row in rows:
-            yield rows.line_num, row
+        for number, values in enumerate(rows, start=1):
+            if values:
+                yield number, values
     except csv.Error as error:
-        raise Malformed(f"row {rows.line_num}: {error}") from error
+        raise Malformed(f"row {number + 1}: {error}") from error
 
 
-def _whole(row: Mapping[str, str | None], column: str, number: int) -> int:
-    text = (row.get(column) or "").strip()
+def _whole(row: Mapping[str, str], column: str, number: int) -> int:
+    text = row.get(column, "").strip()
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_FIELD and int(text) <= MOST):
         raise Malformed(f"row {number}, column {column}: {text[:LONGEST_FIELD]!r} is no whole number from 0 to {MOST}")
     return int(text)

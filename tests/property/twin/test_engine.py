@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.api import Stage
 from steelyard.twin.engine import START, Pipeline
-from steelyard.twin.jobs import best_split, demand, split, truth
+from steelyard.twin.jobs import demand, split, truth
 from steelyard.twin.profiles import Profile, Spread, Tools, profile
 from tests.unit.twin.builders import STEPS, a_profile, finished, flow_only
 
@@ -47,8 +47,8 @@ def test_episodes_in_the_environment_are_their_rate_times_their_duration() -> No
 
 
 def test_meters_agree_with_what_is_seen_at_instants() -> None:
-    setup = a_profile()
-    pipeline = Pipeline(setup, best_split(setup), 3)
+    setup = a_profile(steps=200)
+    pipeline = Pipeline(setup, split(setup, 8, 4, 28), 3)
     seen = dict.fromkeys(Stage, 0.0)
     for _ in range(600):
         pipeline.run_until(pipeline.now + 1.0)
@@ -110,8 +110,8 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
     setup = replace(profile("drift"), steps=4)
     code = (
         "from dataclasses import replace; from math import inf; from steelyard.twin.engine import Pipeline;"
-        "from steelyard.twin.jobs import best_split; from steelyard.twin.profiles import profile;"
-        "p = replace(profile('drift'), steps=4); run = Pipeline(p, best_split(p), 5); run.run_until(inf);"
+        "from steelyard.twin.jobs import split; from steelyard.twin.profiles import profile;"
+        "p = replace(profile('drift'), steps=4); run = Pipeline(p, split(p, 8, 4, 28), 5); run.run_until(inf);"
         "print(run.step_ends)"
     )
     surroundings = {"PYTHONHASHSEED": "12345", "PYTHONPATH": ":".join(sys.path)}

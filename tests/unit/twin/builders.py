@@ -8,19 +8,20 @@ from typing import Any
 
 from steelyard.api import Allocation
 from steelyard.twin.engine import Pipeline
-from steelyard.twin.jobs import best_split
+from steelyard.twin.jobs import split
 from steelyard.twin.profiles import Profile, RewardServer, Spread, Tools, Trainer, profile
 
 STEPS = 12
 
 
 def a_profile(**changes: Any) -> Profile:
-    """A short run of the steady profile."""
-    return replace(profile("steady"), **{"steps": STEPS, **changes})
+    """A short run of the steady profile, a quarter of its batch."""
+    return replace(profile("steady"), **{"steps": STEPS, "prompts_per_step": 4, "environments": 5, **changes})
 
 
 def finished(setup: Profile, allocation: Allocation | None = None, seed: int = 1) -> Pipeline:
-    pipeline = Pipeline(setup, allocation or best_split(setup), seed)
+    """The run after its last step; where its allocation does not matter, the one the steady profile starts with."""
+    pipeline = Pipeline(setup, allocation or split(setup, 8, 4, 28), seed)
     pipeline.run_until(inf)
     return pipeline
 

@@ -86,7 +86,7 @@ def test_a_malformed_row_is_refused_by_row_and_column(text: str, says: str) -> N
     assert len(str(error.value)) < 500
 
 
-@pytest.mark.parametrize(("name", "sessions", "turns"), [("tau_airline", 200, 2454), ("tracelab", 14, 303)])
+@pytest.mark.parametrize(("name", "sessions", "turns"), [("tau_airline", 200, 2454), ("tracelab", 48, 303)])
 def test_the_bundled_traces_are_whole(name: str, sessions: int, turns: int) -> None:
     found = bundled(name)
     assert len(found) == sessions
@@ -98,5 +98,5 @@ def test_trajectories_are_drawn_from_recorded_sessions() -> None:
     setup = replace(of_trace("mine", sessions, 16), steps=3, failed_share=0.0)
     assert setup.mean_tokens == 75
     assert demand(setup, 0).tokens == pytest.approx(75, rel=0.02)
-    pipeline = finished(setup)
+    pipeline = finished(setup, split(setup, 4, 2, 4))
     assert pipeline.trained == 3 * setup.batch
