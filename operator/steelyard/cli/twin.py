@@ -13,11 +13,11 @@ from steelyard.twin import report
 from steelyard.twin.calibrate import calibrated
 from steelyard.twin.compare import POLICIES, UnknownPolicy, play
 from steelyard.twin.page import page
-from steelyard.twin.policies.split import Units
-from steelyard.twin.profiles import PROFILES, Profile, UnknownProfile
+from steelyard.twin.profiles import PROFILES, Profile, TooFewGpus, UnknownProfile
 from steelyard.twin.profiles import profile as named
 from steelyard.twin.recording import Malformed, read
-from steelyard.twin.trace_files import BadTrace, read_trace
+from steelyard.twin.traces import Malformed as BadTrace
+from steelyard.twin.traces import read as read_trace
 
 BAD_INPUT = 2
 
@@ -65,8 +65,10 @@ def _profile(name: str, gpus: int, trace: Path | None, recording: Path | None) -
     if recording is not None:
         recorded = read(recording.read_bytes())
         return calibrated(recorded, recorded.windows[0])
-    chosen = named(name, gpus)
-    least = Units(1, 1, min(chosen.trainer.sizes) // chosen.trainer.block).gpus(chosen)
-    if gpus < least:
-        raise typer.BadParameter(f"{gpus} is too few: profile {name} needs {least}", param_hint="--gpus")
-    return replace(chosen, sessions=read_trace(trace.read_text().splitlines())) if trace is not None else chosen
+    try:
+        chosen = named(name, gpus)
+    except TooFewGpus as problem:
+        raise typer.BadParameter(str(problem), param_hint="--gpus") from problem
+    if trace is None:
+        return chosen
+    return replace(chosen, sessions=read_trace(trace.read_text("utf-8", errors="replace")))

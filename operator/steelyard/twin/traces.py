@@ -5,7 +5,7 @@ Two public formats, told apart by their header:
 - agent turns: `trajectory,turn,input_tokens_added,output_tokens,reward` (derived from tau-bench);
 - coding sessions: `session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms` (TraceLab).
 
-Columns in any order; those that are not used (reward, arrival_time, prefix_len) may be missing.
+Columns in any order; those that are not used (reward, arrival_time, prefix_len) may be missing, and so may a wait.
 """
 
 from __future__ import annotations
@@ -50,12 +50,11 @@ class _Format:
     turn: str
     added: str
     generated: str
-    wait_ms: str | None = None
+    wait_ms: str = ""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        named = (self.session, self.turn, self.added, self.generated)
-        return (*named, self.wait_ms) if self.wait_ms else named
+    def needed(self) -> tuple[str, ...]:
+        return self.session, self.turn, self.added, self.generated
 
 
 _FORMATS = (
@@ -69,18 +68,18 @@ def read(text: str) -> tuple[Session, ...]:
     rows = csv.reader(text.splitlines())
     numbered = _numbered(rows)
     _, header = next(numbered, (1, []))
-    form = next((one for one in _FORMATS if set(one.columns) <= set(header)), None)
+    form = next((one for one in _FORMATS if set(one.needed) <= set(header)), None)
     if form is None:
-        known = " or ".join(",".join(one.columns) for one in _FORMATS)
+        known = " or ".join(",".join(one.needed) for one in _FORMATS)
         raise Malformed(f"row 1: columns {','.join(header)[:200] or 'none'}; needed are {known}")
-    sessions: dict[int, dict[int, Turn]] = {}
+    sessions: dict[str, dict[int, Turn]] = {}
     for number, values in numbered:
         row = dict(zip(header, values, strict=False))
-        turns = sessions.setdefault(_whole(row, form.session, number), {})
+        turns = sessions.setdefault(_named(row, form.session, number), {})
         index = _whole(row, form.turn, number)
         if index in turns:
             raise Malformed(f"row {number}, column {form.turn}: turn {index} of this session came before")
-        wait = _whole(row, form.wait_ms, number) / 1000 if form.wait_ms else None
+        wait = _whole(row, form.wait_ms, number) / 1000 if row.get(form.wait_ms) else None
         generated = _whole(row, form.generated, number)
         if generated < 1:
             raise Malformed(f"row {number}, column {form.generated}: {generated}; a turn generates at least one token")
@@ -99,6 +98,13 @@ def _numbered(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
                 yield number, values
     except csv.Error as error:
         raise Malformed(f"row {number + 1}: {error}") from error
+
+
+def _named(row: Mapping[str, str], column: str, number: int) -> str:
+    name = row.get(column, "").strip()
+    if not name:
+        raise Malformed(f"row {number}, column {column}: there is no value")
+    return name
 
 
 def _whole(row: Mapping[str, str], column: str, number: int) -> int:

@@ -44,7 +44,7 @@ BAD = {
     "an unknown policy": ((*QUICK[:-1], "best"), "'best'"),
     "a recording that is not there": (("--recording", "nowhere.json"), "nowhere.json"),
     "no GPUs": (("--gpus", "0"), "--gpus"),
-    "GPUs for two stages": (("--gpus", "6"), "needs 7"),
+    "GPUs for two stages": (("--gpus", "6"), "take 7"),
     "an output that does not exist": (("-o", "xml"), "xml"),
 }
 
@@ -71,9 +71,9 @@ def test_trajectories_come_from_a_trace(tmp_path: Path) -> None:
     assert short["policies"][0]["throughput"] > usual["policies"][0]["throughput"]
 
 
-def test_a_malformed_trace_names_line_and_column(tmp_path: Path) -> None:
+def test_a_malformed_trace_names_row_and_column(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     file.write_text("trajectory,turn,input_tokens_added,output_tokens\n1,0,50,none\n")
     code, _, err = run("--trace", str(file))
     assert code == 2
-    assert "line 2, column output_tokens: 'none'" in err
+    assert "row 2, column output_tokens: 'none'" in err

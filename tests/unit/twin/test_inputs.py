@@ -57,9 +57,9 @@ def test_both_public_formats_are_read() -> None:
     sessions = read(TAU + "0,0,1557,23,0.0\n0,1,8,117,0.0\n1,0,1500,9,1.0\n")
     assert [[turn.output_tokens for turn in one.turns] for one in sessions] == [[23, 117], [9]]
     assert sessions[0].turns[0].tool_seconds is None
-    (session,) = read(LAB + "7,117,1,2518,348,131,154\n7,117,0,0,2318,200,300\n")
+    (session,) = read(LAB + "7,117,1,2518,348,131,\n7,117,0,0,2318,200,300\n")
     assert [turn.input_tokens for turn in session.turns] == [2318, 348]
-    assert session.turns[0].tool_seconds == 0.3
+    assert [turn.tool_seconds for turn in session.turns] == [0.3, None]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,7 @@ def test_both_public_formats_are_read() -> None:
         (TAU + "0,0,1,2,0\n0,0,1,2,0\n", "row 3, column turn: turn 0 of this session came before"),
         (TAU + "0,0,nan,2,0\n", "row 2, column input_tokens_added: 'nan'"),
         (TAU + "0,0,99999999999999999999,2,0\n", "row 2, column input_tokens_added"),
+        (TAU + ",0,1,2,0\n", "row 2, column trajectory: there is no value"),
         (LAB + "0,1,0,0,10,10,1e3\n", "row 2, column tool_wait_after_ms: '1e3'"),
         (TAU + '0,0,"' + "9" * 200_000 + '",2,0\n', "row 2"),
     ],
