@@ -1,7 +1,7 @@
 """Records what the operator's metrics source says about a running job, for the digital twin to be held against.
 
-`python -m e2e.record --cluster demo --job calculator --seconds 60 -o run.json` waits until the present allocation has
-been in force for so long, then adds one window to the file.
+`python -m e2e.record --cluster demo --job calculator --seconds 60 -o run.json` waits until the pipeline has settled
+under the present allocation and run for so long, then adds one window to the file.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def window(job: Job, prometheus: str, seconds: float) -> Window:
     def settled() -> AllocationRevision | None:
         active = job.active
         status = active.status if active else None
-        since = instant(status.measuring_time or status.settling_time or status.applied_time) if status else None
+        since = instant(status.measuring_time) if status else None
         return active if since is not None and time.time() - since >= seconds else None
 
     active = wait_for("an allocation in force for the whole window", settled, 10 * seconds + 300)
