@@ -79,12 +79,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="seeds 1 to N of each profile")
     tasks = list(product(PROFILES, range(1, parser.parse_args().seeds + 1)))
     begin, rows = time.monotonic(), []
+    RESULT.parent.mkdir(exist_ok=True)
     with ProcessPoolExecutor(CORES) as pool:
         for row in pool.map(measure, tasks):
             rows.append(row)
+            RESULT.write_text(json.dumps(rows, indent=1) + "\n")
             print(f"{time.monotonic() - begin:6.0f} s  {row['profile']}, seed {row['seed']}", flush=True)
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(rows, indent=1) + "\n")
     show(rows)
 
 
