@@ -1,4 +1,4 @@
-"""The pipeline as a few numbers, and what throughput it promises for an allocation (control.md, Estimate).
+"""The pipeline as a few numbers, and what throughput it promises for an allocation.
 
 `Workload` is what one trajectory asks for and drifts with the policy; `Capacities` is what one replica can do. They are
 kept apart because a verdict compares the old allocation under the *old* capacities and the *new* workload.

@@ -15,7 +15,7 @@ from steelyard.balance.types import Instant, PodView, Rates, Seen
 
 SCRAPES = 4
 STEPS = 5
-"""The window spans at least so many scrapes and training steps (control.md, Observe)."""
+"""The window spans at least so many scrapes and training steps."""
 MOST_SCRAPES = 900
 """No window is longer: at 15 s a scrape almost four hours, at 1 s a quarter of an hour."""
 DEFAULT_SCRAPE_SECONDS = 15.0

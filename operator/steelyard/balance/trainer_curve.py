@@ -15,7 +15,7 @@ import numpy as np
 from steelyard.balance.stairs import Amount
 
 EXPONENT = 0.9
-"""f(n) = f(n0)·(n/n0)^0.9 before three sizes were seen (control.md, Estimate)."""
+"""f(n) = f(n0)·(n/n0)^0.9 before three sizes were seen."""
 SIZES_NEEDED = 3
 LEAST_RATE, LARGEST_RATE = 1e-15, 1e15
 """Beyond these the fit would overflow; no trainer of ours gets there."""

@@ -193,7 +193,7 @@ class Profile:
 
 
 LIBRA = "Libra (mean length 2.5K to 11.5K tokens, rollout x95 and training x3.9 from 1K to 32K); synthetic"
-OURS = "field-notes/rl-frameworks.md §5.3; synthetic"
+OURS = "quantiles of tau-bench, TraceLab and public coding-agent traces; synthetic"
 GROWTH = 4.7
 """2.5K to 11.5K is 4.6; the context limit takes the rest."""
 
@@ -283,11 +283,3 @@ def sized(one: Profile, gpus: int) -> Profile:
     sizes = (one.trainer.block * blocks * count for count in range(1, MOST_SIZES + 1))
     fitting = tuple(size for size in sizes if size <= gpus - least + one.trainer.block)
     return replace(one, gpus=gpus, trainer=replace(one.trainer, sizes=fitting))
-
-
-def of_trace(name: str, sessions: tuple[Session, ...], gpus: int = 48) -> Profile:
-    """Trajectories drawn from recorded sessions; tools that the trace does not tell take as long as those of `tau`.
-
-    Raises TooFewGpus.
-    """
-    return sized(replace(PROFILES["tau"], name=name, source=f"sessions of {name}", sessions=sessions), gpus)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 MOST = 10_000_000
 """Tokens, turns and milliseconds beyond it are garbage."""
@@ -112,8 +111,3 @@ def _whole(row: Mapping[str, str], column: str, number: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_FIELD and int(text) <= MOST):
         raise Malformed(f"row {number}, column {column}: {text[:LONGEST_FIELD]!r} is no whole number from 0 to {MOST}")
     return int(text)
-
-
-def bundled(name: str) -> tuple[Session, ...]:
-    """The trace `name` of the package's `data`, which has its sources and licences in its README."""
-    return read((files("steelyard.twin") / "data" / f"{name}.csv").read_text("utf-8"))

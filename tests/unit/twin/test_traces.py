@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 
 from steelyard.twin.jobs import demand, split
-from steelyard.twin.profiles import of_trace
-from steelyard.twin.traces import Malformed, bundled, read
+from steelyard.twin.profiles import profile
+from steelyard.twin.traces import Malformed, read
 from tests.unit.twin.builders import finished
 
 TAU = "trajectory,turn,input_tokens_added,output_tokens,reward\n"
@@ -51,14 +52,14 @@ def test_a_malformed_row_is_refused_by_row_and_column(text: str, says: str) -> N
 
 @pytest.mark.parametrize(("name", "sessions", "turns"), [("tau_airline", 200, 2454), ("tracelab", 48, 303)])
 def test_the_bundled_traces_are_whole(name: str, sessions: int, turns: int) -> None:
-    found = bundled(name)
+    found = read((files("steelyard.twin") / "data" / f"{name}.csv").read_text())
     assert len(found) == sessions
     assert sum(len(one.turns) for one in found) == turns
 
 
 def test_trajectories_are_drawn_from_recorded_sessions() -> None:
     sessions = read(LAB + "0,0,0,0,50,40,100\n0,0,1,0,20,10,0\n1,0,0,0,30,100,0\n")
-    setup = replace(of_trace("mine", sessions, 16), steps=3, failed_share=0.0)
+    setup = replace(profile("tau", 16), sessions=sessions, steps=3, failed_share=0.0)
     assert setup.mean_tokens == 75
     assert demand(setup, 0).tokens == pytest.approx(75, rel=0.02)
     pipeline = finished(setup, split(setup, 4, 2, 4))

@@ -40,7 +40,7 @@ def symptoms(observed: Observed, graph: WaitGraph, around: Surroundings, spec: A
 
 
 def no_mismatch(graph: WaitGraph, most_gain: float) -> Finding:
-    """The honest answer when nothing shows and no allocation within the spec gains enough (control.md, Diagnose)."""
+    """The honest answer when nothing shows and no allocation within the spec gains enough."""
     works = ", ".join(f"{stage} {percent_of(graph[stage].working)}" for stage in DOWNSTREAM)
     evidence = (
         f"no mismatch: scaling will not help. No allocation within the spec would gain more than {percent(most_gain)}; "
