@@ -14,9 +14,12 @@ from steelyard.balance.model import Model
 from steelyard.balance.types import Action, Decision, Fact, Instant, Plan, Rates, Seen
 from steelyard.children.common import Images, Manifest
 from steelyard.children.render import Ending, ending, frozen_images, render
-from steelyard.cluster import Change, Cluster, JobKey, Refused, View
+from steelyard.cluster.changes import Change
+from steelyard.cluster.errors import Refused
+from steelyard.cluster.protocol import Cluster
 from steelyard.cluster.quota import Means, means
-from steelyard.cluster.view import seen
+from steelyard.cluster.records import JobKey
+from steelyard.cluster.view import View, seen
 from steelyard.metrics import Metrics
 from steelyard.status import Tick, lacking, signed_for, status, status_of_broken, worth_writing
 from steelyard.status.narration import Event, of_changes, of_plan, of_transitions

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client import Counter, Histogram
 
 from steelyard.balance.types import Instant
-from steelyard.cluster import ClusterError, NotLeader
+from steelyard.cluster.errors import ClusterError, NotLeader
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.cluster import Cluster
+from steelyard.cluster.protocol import Cluster
 from tests.fakes import Killed
 from tests.unit.operator.sharing import BIG, SMALL, Sharing
 

@@ -1,87 +1,16 @@
-"""The API of Steelyard: frozen types of `steelyard.dev/v1alpha1`, the single source of CRDs and validation."""
+"""The API of Steelyard: frozen types of `steelyard.dev/v1alpha1`, the single source of CRDs and validation.
 
-from steelyard.api.allocation import Allocation
-from steelyard.api.base import InvalidResource, ObjectMeta, explain
-from steelyard.api.job import AgenticRLJob, AgenticRLJobSpec, Algorithm, ClaimSource, ConfigMapSource, PoolSource
-from steelyard.api.names import Stage, revision_name
-from steelyard.api.planning import Planning
-from steelyard.api.pool import PoolGrant, PoolStatus, Queue, RLPool, RLPoolSpec
-from steelyard.api.quantities import format_quantity, parse_quantity
-from steelyard.api.revision import (
-    AllocationRevision,
-    AllocationRevisionSpec,
-    AllocationRevisionStatus,
-    Measured,
-    Move,
-    Origin,
-    Prediction,
-    RevisionPhase,
-    Verdict,
-)
-from steelyard.api.scaling import Scaling
-from steelyard.api.stages import Environment, Episode, GpuProfile, Replicas, RewardServer, Sampler, StageSpec, Trainer
-from steelyard.api.status import (
-    BottleneckStatus,
-    Condition,
-    DecisionStatus,
-    FindingStatus,
-    GpuStatus,
-    JobStatus,
-    RecommendationStatus,
-    ReplicaCounts,
-    StagesStatus,
-    StageStatus,
-    TrainingStatus,
-)
+The types come with their first use: whoever needs only `names` does not wait for the validators to be built.
+"""
 
-__all__ = [
-    "AgenticRLJob",
-    "AgenticRLJobSpec",
-    "Algorithm",
-    "Allocation",
-    "AllocationRevision",
-    "AllocationRevisionSpec",
-    "AllocationRevisionStatus",
-    "BottleneckStatus",
-    "ClaimSource",
-    "Condition",
-    "ConfigMapSource",
-    "DecisionStatus",
-    "Environment",
-    "Episode",
-    "FindingStatus",
-    "GpuProfile",
-    "GpuStatus",
-    "InvalidResource",
-    "JobStatus",
-    "Measured",
-    "Move",
-    "ObjectMeta",
-    "Origin",
-    "Planning",
-    "PoolGrant",
-    "PoolSource",
-    "PoolStatus",
-    "Prediction",
-    "Queue",
-    "RLPool",
-    "RLPoolSpec",
-    "RecommendationStatus",
-    "ReplicaCounts",
-    "Replicas",
-    "RevisionPhase",
-    "RewardServer",
-    "Sampler",
-    "Scaling",
-    "Stage",
-    "StageSpec",
-    "StageStatus",
-    "StagesStatus",
-    "Trainer",
-    "TrainingStatus",
-    "Verdict",
-    "explain",
-    "format_quantity",
-    "parse_quantity",
-    "revision_name",
-]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steelyard.api.types import *  # noqa: F403 - all of them, as `types` exports them
+else:
+
+    def __getattr__(name: str) -> object:
+        return getattr(import_module("steelyard.api.types"), name)

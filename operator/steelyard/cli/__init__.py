@@ -8,8 +8,13 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-COMMANDS = ("plan", "twin")
-"""Each is the function of that name in the module of that name."""
+from steelyard.cli.session import with_session
+
+COMMANDS = {
+    "plan": "Plan the split between training and sampling before the first run.",
+    "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",
+}
+"""Name -> what it does. Each is the function of that name (`why_not` for `why-not`) in the module of that name."""
 
 
 class Commands(TyperGroup):
@@ -21,14 +26,26 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - likewise
         if cmd_name not in COMMANDS:
             return None
-        alone = typer.Typer(add_completion=False)
-        alone.command(cmd_name)(getattr(import_module(f"steelyard.cli.{cmd_name}"), cmd_name))
+        name = cmd_name.replace("-", "_")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(cmd_name)(with_session(getattr(import_module(f"steelyard.cli.{name}"), name)))
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - likewise
+        """The list of `--help`, which imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain, as kubectl's: it starts in half the time
+)
 
 
 @app.callback()
@@ -37,5 +54,5 @@ def root() -> None:
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Entry point of the console scripts."""
     app()

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Sequence
 
 from steelyard.cluster import kinds
-from steelyard.cluster.client import Client, Object
+from steelyard.cluster.client import Client
 from steelyard.cluster.errors import ClusterError
+from steelyard.cluster.kinds import Object
 from steelyard.cluster.store import Store
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,8 @@ from yaml import YAMLError
 
 from steelyard.api.names import FIELD_MANAGER
 from steelyard.cluster.errors import ClusterError, Unavailable, of_status
-from steelyard.cluster.kinds import BY_NAME, Kind
+from steelyard.cluster.kinds import BY_NAME, Kind, Object
 
-Object = dict[str, Any]
 Count = Callable[[str, str], None]
 """Told of every request: HTTP verb, then status or `unreachable`."""
 

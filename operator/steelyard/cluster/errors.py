@@ -31,6 +31,26 @@ class Refused(ClusterError):
     """Invalid, forbidden or over a quota: repeating it unchanged will not help."""
 
 
+class Forbidden(Refused):
+    """The user has no right to do this."""
+
+
+class Unauthorized(Refused):
+    """The API server does not know who is asking."""
+
+
+class Unreachable(Unavailable):
+    """Nobody answers where the API server should be."""
+
+
+class NoContext(ClusterError):
+    """kubectl's configuration names no such context, cluster or file."""
+
+
+class NoKubectl(ClusterError):
+    """There is no kubectl to run."""
+
+
 def of_status(status: int, message: str) -> ClusterError:
     """The error that an HTTP status stands for."""
     kinds: dict[int, type[ClusterError]] = {404: NotFound, 409: Conflict, 410: Expired}

@@ -6,8 +6,7 @@ import uuid
 from datetime import UTC, datetime
 
 from steelyard.api import ObjectMeta
-from steelyard.cluster.client import Object
-from steelyard.cluster.kinds import Kind
+from steelyard.cluster.kinds import Kind, Object
 
 CLUSTER_SCOPED = "default"
 """Where events about objects without a namespace are kept."""

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from steelyard.cluster.client import Client, Object
+from steelyard.cluster.client import Client
 from steelyard.cluster.errors import ClusterError, Expired, NotFound, Refused
-from steelyard.cluster.kinds import Kind
+from steelyard.cluster.kinds import Kind, Object
 
 log = logging.getLogger(__name__)
 

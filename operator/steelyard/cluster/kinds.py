@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from steelyard.api.names import (
     API_VERSION,
@@ -13,6 +14,9 @@ from steelyard.api.names import (
     REVISION_KIND,
     REVISION_PLURAL,
 )
+
+Object = dict[str, Any]
+"""One object as the API server writes it."""
 
 
 @dataclass(frozen=True, slots=True)

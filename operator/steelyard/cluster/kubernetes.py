@@ -14,11 +14,11 @@ from steelyard.children.common import Manifest, job_labels, owner_reference
 from steelyard.cluster import kinds
 from steelyard.cluster.audit import Audit
 from steelyard.cluster.changes import Action, Change, changes
-from steelyard.cluster.client import Client, Lane, Object, Patch
+from steelyard.cluster.client import Client, Lane, Patch
 from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Unavailable
 from steelyard.cluster.events import event_about
 from steelyard.cluster.informer import Informer
-from steelyard.cluster.kinds import Kind
+from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.ledger import prunable
 from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import Child, JobKey, Pod

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from steelyard.cluster.client import Client, Object
+from steelyard.cluster.client import Client
 from steelyard.cluster.errors import ClusterError, Conflict, NotFound, NotLeader
-from steelyard.cluster.kinds import LEASE
+from steelyard.cluster.kinds import LEASE, Object
 
 log = logging.getLogger(__name__)
 

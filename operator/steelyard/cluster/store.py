@@ -13,8 +13,7 @@ from typing import TypeVar
 from steelyard.api import InvalidResource
 from steelyard.api.names import LABEL_JOB
 from steelyard.cluster import kinds, pool_records, records
-from steelyard.cluster.client import Object
-from steelyard.cluster.kinds import Kind
+from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import Child, Job, JobKey, Pod, Revision
 from steelyard.cluster.view import PoolView, View

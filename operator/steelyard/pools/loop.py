@@ -14,7 +14,9 @@ from steelyard.balance.fleet import Curve, curve_of
 from steelyard.balance.ledger import model_of
 from steelyard.balance.model import Model
 from steelyard.balance.types import Instant, Seen
-from steelyard.cluster import Cluster, JobKey, PoolView, View
+from steelyard.cluster.protocol import Cluster
+from steelyard.cluster.records import JobKey
+from steelyard.cluster.view import PoolView, View
 from steelyard.pools.lend import changes, lend
 from steelyard.pools.members import fixed_gpus, members, silence
 from steelyard.pools.report import figures, pool_status, status_of_broken, told, worth_writing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.cluster import Refused
+from steelyard.cluster.errors import Refused
 from tests.unit.operator.operating import FIXED, Operated
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.cluster import NotLeader, Unavailable
+from steelyard.cluster.errors import NotLeader, Unavailable
 from steelyard.controller import Controller, Dependencies
 from steelyard.telemetry import Telemetry
 from tests.builders import job_manifest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steelyard.children.common import Images
-from steelyard.cluster import Refused
+from steelyard.cluster.errors import Refused
 from tests.unit.operator.operating import FIXED, IMAGES, RUNNING, Operated, fixed, written
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.cluster import Unavailable, kinds
+from steelyard.cluster import kinds
+from steelyard.cluster.errors import Unavailable
 from steelyard.cluster.events import event_about
 from steelyard.cluster.kubernetes import KubernetesCluster
 from steelyard.cluster.pool_records import pool

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.api import JobStatus
-from steelyard.cluster import View
+from steelyard.cluster.view import View
 from steelyard.pools.report import NUMBERS_SECONDS
 from tests.builders import job_manifest, pool_manifest
 from tests.unit.operator.sharing import BIG, SMALL, Sharing

@@ -1,0 +1,55 @@
+"""What can go wrong and is said with a code: `SYnnnn`, stable for ever, each with a section of docs/messages.md.
+
+SY10xx: reaching the cluster. SY11xx: what was asked for. SY12xx: waiting. SY2xxx: what `steelyard check` found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+PAGE = "docs/messages.md"
+
+
+class Exit(IntEnum):
+    """How a command ends."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    NEGATIVE = 3
+    """The answer is no: degraded, refused, not valid."""
+    WARNINGS = 4
+    """Nothing is broken, something is worth a look."""
+    TIMED_OUT = 5
+    DENIED = 6
+    """Forbidden or not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of message."""
+
+    name: str
+    title: str
+    """The heading of its section."""
+    exit: Exit
+
+    @property
+    def anchor(self) -> str:
+        return f"{PAGE}#{self.name.lower()}"
+
+
+NO_KUBECTL = Code("SY1001", "kubectl is not installed", Exit.UNEXPECTED)
+NO_CONTEXT = Code("SY1002", "kubectl knows no such cluster", Exit.UNEXPECTED)
+UNREACHABLE = Code("SY1003", "The API server does not answer", Exit.UNEXPECTED)
+FORBIDDEN = Code("SY1004", "You may not do this", Exit.DENIED)
+UNAUTHORIZED = Code("SY1005", "You are not logged in", Exit.DENIED)
+NOT_FOUND = Code("SY1006", "There is no such object", Exit.DENIED)
+REFUSED = Code("SY1007", "The API server refused the request", Exit.UNEXPECTED)
+CONFLICT = Code("SY1008", "The object has changed meanwhile", Exit.UNEXPECTED)
+FAILED = Code("SY1009", "kubectl failed", Exit.UNEXPECTED)
+NO_PROMETHEUS = Code("SY1010", "Prometheus cannot be read", Exit.UNEXPECTED)
+PARTLY_UNREADABLE = Code("SY1011", "A part of the answer could not be read", Exit.OK)
+
+CODES: tuple[Code, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Code))

@@ -1,0 +1,117 @@
+"""What commands print: data on stdout and nothing else there, words about it on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from steelyard.cli.codes import Code
+
+API_VERSION = "cli.steelyard.dev/v1"
+"""Of every JSON and YAML document; fields are added to it, never renamed or removed."""
+GAP = "   "
+
+
+class Format(StrEnum):
+    """What `-o` may be."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+Output = Annotated[Format, typer.Option("-o", "--output", help="How to print it; JSON and YAML are for programs.")]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Leave out the line with the names of the columns.")]
+
+
+class Tone(StrEnum):
+    """What a word means to who reads it, as a terminal colours it."""
+
+    GOOD = "32"
+    BAD = "31"
+    BUSY = "33"
+    FAINT = "2"
+    STRONG = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table; `wide` ones are shown by `-o wide` only."""
+
+    name: str
+    wide: bool = False
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether a stream shows colours: a terminal that is not dumb, and NO_COLOR is not set."""
+    return live(stream) and not os.environ.get("NO_COLOR")
+
+
+def live(stream: TextIO) -> bool:
+    """Whether a stream is a terminal whose cursor can be moved."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, tone: Tone | None, stream: TextIO | None = None) -> str:
+    """The text in its colour, where colours show."""
+    return f"\x1b[{tone}m{text}\x1b[0m" if tone and text and coloured(stream or sys.stdout) else text
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    wide: bool = False,
+    headers: bool = True,
+    tones: Mapping[str, Tone] | None = None,
+) -> list[str]:
+    """Lines of a table as kubectl draws them. `tones` colours cells by what they say."""
+    shown = [index for index, column in enumerate(columns) if wide or not column.wide]
+    lines = [[row[index] or "-" for index in shown] for row in rows]
+    if headers:
+        lines.insert(0, [columns[index].name for index in shown])
+    widths = [max((len(line[place]) for line in lines), default=0) for place in range(len(shown))]
+    return [_line(cells, widths, tones or {}) for cells in lines]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], tones: Mapping[str, Tone]) -> str:
+    padded = [
+        paint(cell, tones.get(cell)) + " " * (width - len(cell)) for cell, width in zip(cells, widths, strict=True)
+    ]
+    return GAP.join(padded).rstrip()
+
+
+def document(kind: str, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A JSON document of ours."""
+    return {"apiVersion": API_VERSION, "kind": kind, "items": list(items)}
+
+
+def write(kind: str, items: Sequence[Mapping[str, Any]], output: Format) -> None:
+    """A document on stdout, as JSON or YAML."""
+    whole = document(kind, items)
+    if output is Format.YAML:
+        import yaml
+
+        typer.echo(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        typer.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """Words about the data, on stderr."""
+    typer.echo(text, err=True)
+
+
+def complain(code: Code, about: str, sentence: str) -> None:
+    """A message with its code: what it is about, what is wrong, where to read on."""
+    where = f"{about}: " if about else ""
+    typer.echo(f"{paint(code.name, Tone.BAD, sys.stderr)} {where}{sentence} (see {code.anchor})", err=True)

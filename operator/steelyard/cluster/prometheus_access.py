@@ -1,0 +1,149 @@
+"""How the command line reaches Prometheus: at a URL, or as a service through the API server with the user's rights.
+
+What it opens is an httpx client for `steelyard.metrics.Prometheus`, which runs unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from steelyard.cluster.kinds import BY_NAME
+from steelyard.cluster.kubectl import Kubectl
+from steelyard.cluster.kubectl_errors import meaning
+
+OPERATOR = "app.kubernetes.io/name=steelyard-operator"
+"""Selects the operator's Deployment."""
+VARIABLE = "STEELYARD_PROMETHEUS_URL"
+SECONDS = 20.0
+SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+):(?P<port>[a-z0-9-]+)")
+IN_CLUSTER = re.compile(r"(?P<name>[a-z0-9-]+)\.(?P<namespace>[a-z0-9-]+)(\.svc(\.[a-z0-9.-]+)?)?")
+WRITES = "^(POST|PUT|PATCH|DELETE)$"
+
+
+class NoPrometheus(Exception):
+    """Nothing says where Prometheus is, or what was said is no place."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of the cluster, reached through the API server."""
+
+    namespace: str
+    name: str
+    port: str
+    path: str = ""
+    scheme: str = ""
+    """`https` when the service speaks TLS."""
+
+    @property
+    def proxy(self) -> str:
+        """The URL path of the API server under which it answers."""
+        named = ":".join(part for part in (self.scheme, self.name, self.port) if part or self.scheme)
+        return f"/api/v1/namespaces/{self.namespace}/services/{named}/proxy{self.path}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Url:
+    """Reached directly."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Place = Service | Url
+
+
+def place_of(text: str, *, from_inside: bool = False) -> Place:
+    """What `--prometheus` names: `http(s)://...`, or `namespace/service:port`. NoPrometheus when it is neither.
+
+    `from_inside`: it was said to a pod, so that `http://prometheus.monitoring:9090` is a service.
+    """
+    if found := SERVICE.fullmatch(text):
+        return Service(found["namespace"], found["name"], found["port"])
+    try:
+        url = urlsplit(text)
+        port = url.port or (443 if url.scheme == "https" else 80)
+    except ValueError as error:
+        raise NoPrometheus(f"{text}: {error}") from error
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise NoPrometheus(f"{text}: neither http(s)://host:port nor namespace/service:port")
+    if from_inside and (found := IN_CLUSTER.fullmatch(url.hostname)):
+        scheme = "https" if url.scheme == "https" else ""
+        return Service(found["namespace"], found["name"], str(port), url.path.rstrip("/"), scheme)
+    return Url(text)
+
+
+def operators_place(kubectl: Kubectl, namespace: str | None = None) -> Place:
+    """Where the operator itself reads, as its Deployment says. Raises ClusterError, or NoPrometheus."""
+    for deployment in kubectl.objects(BY_NAME["Deployment"], namespace, selector=OPERATOR):
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            for variable in container.get("env") or ():
+                if variable["name"] == VARIABLE and variable.get("value"):
+                    return place_of(variable["value"], from_inside=True)
+    raise NoPrometheus(f"no Deployment with the label {OPERATOR} says {VARIABLE}")
+
+
+@asynccontextmanager
+async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncClient]:
+    """A client whose base URL is Prometheus."""
+    if isinstance(place, Url):
+        async with httpx.AsyncClient(base_url=place.url, timeout=SECONDS) as client:
+            yield client
+        return
+    with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:  # nobody else may open it
+        socket = Path(folder) / "api"
+        options = [
+            f"--unix-socket={socket}",
+            f"--accept-paths=^{re.escape(place.proxy)}/",
+            f"--reject-methods={WRITES}",
+        ]
+        with kubectl.process("proxy", *options) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            if not process.stdout.readline():  # "Starting to serve on ..." once it listens
+                raise meaning(process.stderr.read())
+            transport = _Api(httpx.AsyncHTTPTransport(uds=str(socket)))
+            url = f"http://kubectl{place.proxy}"
+            async with httpx.AsyncClient(base_url=url, transport=transport, timeout=SECONDS, trust_env=False) as client:
+                yield client
+
+
+class _Api(httpx.AsyncBaseTransport):
+    """Tells what the API server itself answers from what Prometheus does."""
+
+    def __init__(self, wrapped: httpx.AsyncBaseTransport) -> None:
+        self._wrapped = wrapped
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._wrapped.handle_async_request(request)
+        if response.status_code < 400:
+            return response
+        await response.aread()
+        if said := _status(response):
+            raise httpx.ConnectError(said, request=request)
+        return response
+
+    async def aclose(self) -> None:
+        await self._wrapped.aclose()
+
+
+def _status(response: httpx.Response) -> str | None:
+    """The API server's words, None when Prometheus answered."""
+    try:
+        body = response.json()
+        return str(body["message"]) if body["kind"] == "Status" else None
+    except (ValueError, LookupError, TypeError):
+        return response.text.strip() or None if response.status_code in (403, 502, 503) else None

@@ -1,0 +1,220 @@
+"""The seam to the user's kubectl: how it is called, and what its complaints mean."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.cluster import errors
+from steelyard.cluster.errors import ClusterError
+from steelyard.cluster.kinds import JOB, POD
+from steelyard.cluster.kubectl import Kubectl
+from steelyard.cluster.kubectl_errors import meaning
+from steelyard.cluster.prometheus_access import NoPrometheus, Service, Url, place_of
+
+SCRIPT = """#!/bin/sh
+printf '%s\\n' "$@" > "$ASKED"
+[ "$STDIN" ] && cat > "$STDIN"
+printf '%s' "$ANSWER"
+printf '%s' "$COMPLAINT" >&2
+exit ${STATUS:-0}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kubectl that notes what it is asked and answers what the environment says."""
+    path = tmp_path / "kubectl"
+    path.write_text(SCRIPT)
+    path.chmod(0o755)
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    return path
+
+
+def asked() -> list[str]:
+    return Path(os.environ["ASKED"]).read_text().splitlines()
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    monkeypatch.setenv("ANSWER", json.dumps(answer))
+
+
+def test_the_users_options_are_passed_on_as_they_are(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, {"items": [], "metadata": {"resourceVersion": "5"}})
+    kubectl = Kubectl("prod", "/home/me/config", "system:serviceaccount:a:b", str(program))
+    assert kubectl.collection(JOB, "team", selector="a=b") == ([], "5")
+    assert asked() == [
+        "--context=prod",
+        "--kubeconfig=/home/me/config",
+        "--as=system:serviceaccount:a:b",
+        "get",
+        "--raw=/apis/steelyard.dev/v1alpha1/namespaces/team/agenticrljobs?limit=500&labelSelector=a%3Db",
+        "--request-timeout=20s",
+    ]
+
+
+def test_options_that_were_not_given_are_left_out(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, {"kind": "Pod"})
+    assert Kubectl(program=str(program)).get(POD.path("a", "b")) == {"kind": "Pod"}
+    assert asked()[0] == "get"
+
+
+@pytest.mark.parametrize(
+    ("config", "want"),
+    [
+        ({"contexts": [{"name": "c", "context": {"cluster": "c", "namespace": "team"}}]}, "team"),
+        ({"contexts": [{"name": "c", "context": {"cluster": "c"}}]}, "default"),
+        ({"contexts": None}, "default"),
+    ],
+)
+def test_the_namespace_is_the_contexts(program: Path, monkeypatch: pytest.MonkeyPatch, config: Any, want: str) -> None:
+    answers(monkeypatch, config)
+    assert Kubectl(program=str(program)).namespace == want
+
+
+def test_a_patch_names_the_kind_with_its_version_and_whose_it_is(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, {})
+    Kubectl(program=str(program)).patch(JOB, "team", "calculator", {"spec": {"suspend": True}}, dry_run=True)
+    assert asked() == [
+        "patch",
+        "agenticrljobs.v1alpha1.steelyard.dev",
+        "calculator",
+        "--namespace=team",
+        "--type=merge",
+        '--patch={"spec": {"suspend": true}}',
+        "--field-manager=steelyard-cli",
+        "--dry-run=server",
+        "--output=json",
+    ]
+
+
+def test_a_deletion_is_of_the_object_that_was_seen(
+    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers(monkeypatch, {})
+    monkeypatch.setenv("STDIN", str(tmp_path / "stdin"))
+    Kubectl(program=str(program)).delete(JOB, "team", "calculator", uid="u-1")
+    assert asked()[-1] == "--filename=-"
+    assert json.loads((tmp_path / "stdin").read_text()) == {"preconditions": {"uid": "u-1"}}
+
+
+def test_a_watch_tells_events_until_it_ends(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"type": "ADDED", "object": {"a": 1}}, {"type": "BOOKMARK", "object": {}}]
+    monkeypatch.setenv("ANSWER", "\n".join(map(json.dumps, lines)))
+    assert list(Kubectl(program=str(program)).watch(POD, "team", since="7")) == [("ADDED", {"a": 1}), ("BOOKMARK", {})]
+    assert "watch=true&resourceVersion=7" in asked()[1]
+
+
+def test_a_watch_that_is_too_old_says_so(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = {"kind": "Status", "reason": "Expired", "message": "too old resource version: 7 (9)"}
+    answers(monkeypatch, {"type": "ERROR", "object": status})
+    with pytest.raises(errors.Expired, match="too old"):
+        list(Kubectl(program=str(program)).watch(POD, "team", since="7"))
+
+
+def test_a_log_that_ends_with_an_error_raises_it(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSWER", "first\nsecond\n")
+    monkeypatch.setenv("COMPLAINT", 'Error from server (NotFound): pods "x" not found')
+    monkeypatch.setenv("STATUS", "1")
+    lines = Kubectl(program=str(program)).logs("team", "x", container="worker", tail="5")
+    assert [next(lines), next(lines)] == ["first", "second"]
+    with pytest.raises(errors.NotFound):
+        next(lines)
+    assert asked() == ["logs", "--namespace=team", "x", "--container=worker", "--follow=false", "--tail=5"]
+
+
+def test_several_reads_give_what_each_found_or_why_not() -> None:
+    def fails() -> int:
+        raise errors.Forbidden("no")
+
+    first, second = Kubectl().at_once([lambda: 1, fails])
+    assert first == 1
+    assert isinstance(second, errors.Forbidden)
+
+
+def test_without_kubectl_the_error_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(errors.NoKubectl, match="nowhere: No such file"):
+        Kubectl(program=str(tmp_path / "nowhere")).get("/api")
+
+
+COMPLAINTS: list[tuple[str, type[ClusterError], str]] = [
+    ('Error from server (NotFound): agenticrljobs.steelyard.dev "x" not found', errors.NotFound, '"x" not found'),
+    (
+        'Error from server (Forbidden): pods is forbidden: User "v" cannot list',
+        errors.Forbidden,
+        'User "v" cannot list',
+    ),
+    ("error: You must be logged in to the server (Unauthorized)", errors.Unauthorized, "must be logged in"),
+    ("Error from server (AlreadyExists): it exists", errors.Conflict, "it exists"),
+    ("Error from server (Invalid): spec.budget: too small", errors.Refused, "spec.budget"),
+    ("Error from server (TooManyRequests): later", errors.Unavailable, "later"),
+    ("Error from server: etcdserver: leader changed", errors.Unavailable, "leader changed"),
+    ("Unable to connect to the server: dial tcp: lookup x: no such host", errors.Unreachable, "no such host"),
+    (
+        "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+        errors.Unreachable,
+        "localhost:8080",
+    ),
+    ('error: context "nope" does not exist', errors.NoContext, '^context "nope"'),
+    ("error: stat /nowhere: no such file or directory", errors.NoContext, "/nowhere"),
+    ('error: the server doesn\'t have a resource type "agenticrljobs"', errors.NotFound, "agenticrljobs"),
+    ("Please enter Username: error: EOF", errors.Unauthorized, "Username"),
+    (
+        "E1130 13:00:00.123456   99 memcache.go:265] couldn't get it\nUnable to connect to the server: x509: expired",
+        errors.Unreachable,
+        "^Unable to connect to the server: x509",
+    ),
+    ("error: unknown flag: --raw", ClusterError, "^unknown flag"),
+    ("", ClusterError, "said nothing"),
+]
+
+
+@pytest.mark.parametrize(("stderr", "kind", "words"), COMPLAINTS, ids=[c[0][:50] for c in COMPLAINTS])
+def test_what_kubectl_complains_of_becomes_an_error_by_meaning(
+    stderr: str, kind: type[ClusterError], words: str
+) -> None:
+    error = meaning(stderr)
+    assert type(error) is kind
+    with pytest.raises(kind, match=words):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "want"),
+    [
+        ("http://prometheus.example:9090", False, Url("http://prometheus.example:9090")),
+        ("https://prom.corp.example/path", True, Url("https://prom.corp.example/path")),
+        ("monitoring/prometheus:9090", False, Service("monitoring", "prometheus", "9090")),
+        ("http://prometheus.monitoring:9090", True, Service("monitoring", "prometheus", "9090")),
+        ("http://prometheus.monitoring", True, Service("monitoring", "prometheus", "80")),
+        ("http://a.b.svc.cluster.local:9090/x/", True, Service("b", "a", "9090", "/x")),
+        ("https://a.b.svc:9091", True, Service("b", "a", "9091", scheme="https")),
+        ("http://prometheus.monitoring:9090", False, Url("http://prometheus.monitoring:9090")),
+    ],
+)
+def test_where_prometheus_is(text: str, inside: bool, want: object) -> None:
+    assert place_of(text, from_inside=inside) == want
+
+
+@pytest.mark.parametrize("text", ["prometheus", "ftp://x:1", "http://", "http://x:port", "a/b/c:1"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(NoPrometheus):
+        place_of(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        (Service("m", "p", "9090"), "/api/v1/namespaces/m/services/p:9090/proxy"),
+        (Service("m", "p", "9090", "/x"), "/api/v1/namespaces/m/services/p:9090/proxy/x"),
+        (Service("m", "p", "web", scheme="https"), "/api/v1/namespaces/m/services/https:p:web/proxy"),
+    ],
+)
+def test_a_service_answers_under_the_api_server(place: Service, path: str) -> None:
+    assert place.proxy == path
