@@ -96,7 +96,6 @@ def _load(options: argparse.Namespace) -> int:
 
 def _base_image(_: argparse.Namespace) -> int:
     progress = Progress()
-    requirements.check_images(progress)
     print(images.base(progress))
     return 0
 

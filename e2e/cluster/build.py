@@ -103,19 +103,19 @@ def _build(module: Module, built: Path, step: Step) -> None:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     command = ["go", "build", "-v", "-trimpath", "-tags", module.tags, "-ldflags", module.ldflags]
-    compiler = subprocess.Popen(
+    said = []
+    with subprocess.Popen(
         [*command, "-o", f"{scratch}/", *module.packages],
         cwd=module.directory,
         env=_environment(),
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert compiler.stderr is not None
-    said = []
-    for line in compiler.stderr:
-        said.append(line)
-        step.note(f"{len(said)} packages or downloads")
-    if compiler.wait():
+    ) as compiler:
+        assert compiler.stderr is not None
+        for line in compiler.stderr:
+            said.append(line)
+            step.note(f"{len(said)} packages or downloads")
+    if compiler.returncode:
         message = tail("".join(said))
         raise ClusterError(Exit.BUILD_FAILED, f"go build of {module.name} failed in {module.directory}:\n{message}")
     scratch.rename(built)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.cluster import build, cache
+from e2e.cluster import build, cache, requirements
 from e2e.cluster.errors import ClusterError, Exit
 from e2e.cluster.progress import Progress
 from e2e.cluster.shell import Failed, run, succeeds
@@ -20,6 +20,7 @@ PACKAGES = ("binutils", "ca-certificates", "libnuma1", "procps", "python3", "pyt
 
 def base(progress: Progress) -> str:
     """The tag of a Debian root with Python, for Dockerfiles that take BASE_IMAGE; made when the store lacks it."""
+    requirements.check_images(progress)
     tag = f"{REPOSITORY}/base:{cache.key('1', SUITE, *PACKAGES)}"
     if exists(tag):
         return tag

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import Cluster, buildah, cgroups, images, layout
+from e2e.cluster import Cluster, buildah, cgroups, images, layout, requirements
 from e2e.cluster.progress import Progress
 from e2e.cluster.shell import Failed, run
 from e2e.cluster.testing import firewall, processes, traces
@@ -257,6 +257,7 @@ def test_clusters_of_different_names_do_not_meet(cluster: Cluster) -> None:
 
 
 def test_down_leaves_nothing_of_the_cluster() -> None:
+    requirements.check(Progress(), node=True)
     rules = firewall()
     cluster = Cluster("passing").up()
     subnets = cluster.subnets
