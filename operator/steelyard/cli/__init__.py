@@ -11,6 +11,10 @@ from typer.core import TyperCommand, TyperGroup
 from steelyard.cli.session import with_session
 
 COMMANDS = {
+    "hold": "Hold a stage at so many replicas for a while.",
+    "pause": "Freeze scaling, or suspend the pods.",
+    "resume": "End the holds of a job, or let a suspended one go on.",
+    "undo": "Go back to an earlier allocation for a while.",
     "plan": "Plan the split between training and sampling before the first run.",
     "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",
 }

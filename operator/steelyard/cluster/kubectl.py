@@ -100,6 +100,13 @@ class Kubectl:
         except (ClusterError, LookupError, TypeError, ValueError):  # in a pod there is no kubeconfig
             return SERVICE_ACCOUNT_NAMESPACE.read_text() if SERVICE_ACCOUNT_NAMESPACE.exists() else "default"
 
+    @cached_property
+    def user(self) -> str:
+        """Who the API server takes the user for. Raises ClusterError."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = self._raw("create", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+        return str(answer["status"]["userInfo"]["username"])
+
     def may(
         self, verb: str, kind: Kind, namespace: str | None = None, *, subresource: str = "", name: str = ""
     ) -> bool:

@@ -28,7 +28,10 @@ class State:
     events: dict[str, list[tuple[str, Object]]] = field(default_factory=dict)
     """Path of a collection -> what a watch of it will tell, once."""
     calls: list[list[str]] = field(default_factory=list)
+    deletions: list[Object] = field(default_factory=list)
+    """What was sent along with each."""
     namespace: str = "default"
+    user: str = "alice"
 
 
 class FakeKubectl(Kubectl):
@@ -78,7 +81,10 @@ class FakeKubectl(Kubectl):
 
     def _write(self, verb: str, path: str, body: Object) -> Object:
         if verb == "delete":
+            self.state.deletions.append(body)
             return self.state.objects.pop(path)
+        if path.endswith("selfsubjectreviews"):
+            return {"status": {"userInfo": {"username": self.state.user}}}
         if path.endswith("selfsubjectaccessreviews"):
             asked = body["spec"]["resourceAttributes"]
             kind = next((kind for kind in KINDS.values() if kind.plural == asked["resource"]), None)
@@ -87,6 +93,7 @@ class FakeKubectl(Kubectl):
         path = f"{path}/{body['metadata']['name']}"
         if path in self.state.objects:
             raise meaning(f'Error from server (AlreadyExists): "{body["metadata"]["name"]}" already exists')
+        body["metadata"].setdefault("uid", f"uid-{body['metadata']['name']}")
         self.state.objects[path] = body
         return body
 

@@ -1,0 +1,52 @@
+"""`steelyard undo`: an earlier allocation again, as a hold that ends, and the patch that keeps it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from steelyard.api import AllocationRevision
+from steelyard.balance.words import changes
+from steelyard.cli import holds
+from steelyard.cli.acting import For, Situation, how_long, record, refusals, resumed_by, tell
+from steelyard.cli.gitops import patch_for_git
+from steelyard.cli.output import Format, Output
+from steelyard.cli.session import Job, Session
+from steelyard.cluster import kinds
+
+
+def undo(
+    job: Job,
+    session: Session,
+    to: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of the entry to go back to. Default: the one before.")
+    ] = None,
+    seconds: For = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Go back to an earlier allocation for a while.
+
+    It is held, and the patch that keeps it is printed. The patch (spec.scaling.pin) is for Git, or for `kubectl apply`;
+    the cluster's copy of the spec is not touched. If Argo CD or Flux keeps the job, --for is needed: what lasts belongs
+    into Git. Exit codes: 0 held, 3 not allowed.
+    """
+
+    def decide(at: Situation) -> AllocationRevision:
+        if at.git and seconds is None:
+            raise holds.NotAllowed("--for", "not given", f"{at.git} keeps this job: what lasts belongs into Git")
+        back = holds.undone(at.seen, to)
+        why = f"{at.user} goes back to {back.metadata.name}"
+        return holds.hold(at.seen, back.spec.allocation.after, at.until(seconds), why)
+
+    with refusals(session, job):
+        situation, entry, created = record(session, job, decide)
+    target = holds.undone(situation.seen, to).metadata.name
+    moves = changes(entry.spec.allocation.before, entry.spec.allocation.after)
+    length = how_long(seconds, situation.until(seconds))
+    done = [
+        f"# {entry.metadata.name} holds the allocation of {target} ({moves}) {length}.",
+        "# To keep it, commit this and remove it when the operator may go on:",
+        patch_for_git(session.namespace, job, {"scaling": {"pin": target}}).rstrip(),
+    ]
+    tell(kinds.REVISION, [created], output, done, [*holds.doubts(situation.seen), resumed_by(job, session.namespace)])
