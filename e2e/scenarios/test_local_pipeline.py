@@ -12,8 +12,11 @@ from e2e import checker
 from e2e.evaluate import held_out_accuracy
 from e2e.kube import wait_for
 from e2e.local import TINY, Pipeline, job_json, pipeline
+from steelyard.cli.tracing.story import Share, stories
+from steelyard_workers.spans import read
 
 STEPS = 28
+MAX_STALENESS = 2
 START_SECONDS = 300
 STEP_SECONDS = 200
 KILLS = ("environment", "trainer", "reward", "bus", "sampler-0")
@@ -61,6 +64,12 @@ def test_it_learns_while_each_part_is_killed_in_turn_and_no_sample_is_lost_or_do
     found = asyncio.run(checker.check(parts.nats_url, parts.job["name"], parts.checkpoints))
     assert found.ok, found
     assert found.trained + found.closed_untrained == STEPS * 16 * 8
+
+    window = asyncio.run(read(parts.nats_url, parts.job["name"], None, None, 100_000))
+    trained = [story for story in stories(window.spans) if story.outcome == "trained"]
+    assert len({story.note("train", "step") for story in trained}) > STEPS / 2, "spans are lost only while the bus is"
+    assert all(0 <= int(str(story.note("train", "staleness"))) <= MAX_STALENESS for story in trained)
+    assert {share for story in trained for share in story.shares} == set(Share), "every wait and every work was seen"
 
     means = rewards(parts)
     assert len(means) == STEPS

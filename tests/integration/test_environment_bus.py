@@ -183,6 +183,7 @@ async def test_tasks_become_trajectories_that_can_be_measured_and_followed(tmp_p
         assert len({span["traceId"] for span in record}) == 1
         (episode,) = (span for span in record if span["name"] == "episode")
         assert (episode["trajectory"], episode["seed"], episode["policy_first"]) == ("1/1/0", 5, "1.3")
+        assert float(str(episode["queued_seconds"])) >= 0
 
 
 async def test_the_tasks_of_a_killed_worker_are_played_by_another(tmp_path: Path, nats: NatsServer) -> None:

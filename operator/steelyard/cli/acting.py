@@ -15,7 +15,7 @@ from steelyard.api.names import GROUP, JOB_KIND, LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.balance.types import Seen
 from steelyard.cli import codes
-from steelyard.cli.durations import parse_duration, written
+from steelyard.cli.durations import duration, written
 from steelyard.cli.gitops import git_owner, patch_for_git
 from steelyard.cli.holds import NotAllowed
 from steelyard.cli.output import Format, complain, note, write
@@ -28,13 +28,6 @@ TRIES = 5
 """Somebody else may take the number of a new entry between reading and writing; so often in a row only by a bug."""
 
 
-def _duration(text: str) -> int:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
 def _stage(text: str) -> Stage:
     for stage in Stage:
         if text in (stage.value, stage.field):
@@ -43,7 +36,7 @@ def _stage(text: str) -> Stage:
 
 
 For = Annotated[
-    int | None, typer.Option("--for", parser=_duration, metavar="TIME", help="How long: 30m, 2h, 1d; else until ended.")
+    int | None, typer.Option("--for", parser=duration, metavar="TIME", help="How long: 30m, 2h, 1d; else until ended.")
 ]
 StageOption = Annotated[Stage, typer.Option("--stage", parser=_stage, metavar="STAGE", help=", ".join(Stage))]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import typer
+
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _PATTERN = re.compile("".join(rf"(?:(\d+){unit})?" for unit in _UNITS))
 LONGEST = 366 * 86400
@@ -17,6 +19,14 @@ def parse_duration(text: str) -> int:
     if not 0 < seconds <= LONGEST:
         raise ValueError(f"{text!r} is no length of time such as 90s, 30m, 1h30m or 2d, of at most a year")
     return seconds
+
+
+def duration(text: str | int) -> int:
+    """The same as the parser of an option, whose default passes it too."""
+    try:
+        return text if isinstance(text, int) else parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def written(seconds: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ FIELD_MANAGER = "steelyard-cli"
 READS_AT_ONCE = 8
 REQUEST_SECONDS = 20
 PAGE = 500
+FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where kubectl finds its namespace in a pod."""
 
@@ -169,6 +171,18 @@ class Kubectl:
         yield from self._lines(
             "logs", f"--namespace={namespace}", pod, *named, f"--follow={str(follow).lower()}", *rest
         )
+
+    @contextmanager
+    def forwarded(self, namespace: str, pod: str, port: int) -> Iterator[int]:
+        """A port of this machine's loopback that leads to `port` of a pod while the block runs."""
+        options = [f"--namespace={namespace}", "--address=127.0.0.1"]
+        with self.process("port-forward", *options, f"pod/{pod}", f":{port}") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            found = FORWARDED.match(process.stdout.readline())
+            if found is None:
+                raise meaning(process.stderr.read())
+            yield int(found[1])
 
     def at_once(self, reads: Sequence[Callable[[], T]]) -> list[T | ClusterError]:
         """Several reads at once, in their order: what each found, or why it could not."""

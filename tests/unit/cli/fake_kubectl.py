@@ -30,6 +30,8 @@ class State:
     calls: list[list[str]] = field(default_factory=list)
     deletions: list[Object] = field(default_factory=list)
     """What was sent along with each."""
+    logs: dict[str, list[str]] = field(default_factory=dict)
+    """POD/CONTAINER, and POD/CONTAINER/previous -> its lines."""
     namespace: str = "default"
     user: str = "alice"
 
@@ -48,6 +50,8 @@ class FakeKubectl(Kubectl):
         verb, options = arguments[0], _options(arguments)
         if verb == "config":
             return json.dumps({"contexts": [{"context": {"namespace": self.state.namespace}}]})
+        if verb == "version":
+            return json.dumps({"clientVersion": {"gitVersion": "v1.37.1"}, "serverVersion": {"gitVersion": "v1.37.0"}})
         if verb == "patch":
             return json.dumps(self._patch(arguments, options))
         path = urlsplit(options["raw"])
@@ -60,9 +64,18 @@ class FakeKubectl(Kubectl):
     @contextmanager
     def process(self, *arguments: str) -> Iterator[Any]:
         self.state.calls.append(list(arguments))
+        if arguments[0] == "logs":
+            yield self._logs(arguments, _options(arguments))
+            return
         url = urlsplit(_options(arguments)["raw"])
         events = self.state.events.pop(url.path, [])
         yield _Process([json.dumps({"type": kind, "object": obj}) + "\n" for kind, obj in events])
+
+    def _logs(self, arguments: tuple[str, ...], options: Mapping[str, str]) -> _Process:
+        pod = next(argument for argument in arguments[1:] if not argument.startswith("--"))
+        self._may(f"{POD.path(options['namespace'], pod)}/log")
+        key = f"{pod}/{options.get('container', '')}" + ("/previous" if options.get("previous") == "true" else "")
+        return _Process([f"{line}\n" for line in self.state.logs.get(key, [])])
 
     def _may(self, path: str) -> None:
         for start, words in self.state.denied.items():

@@ -48,9 +48,10 @@ class Runner:
     async def work(self, delivery: Delivery[Task], slot: Slot) -> None:
         """Play one task and publish what came of it."""
         task, started = delivery.message, time.monotonic()
+        words, queued = json.dumps(task.task)[:500], delivery.waited_seconds
         with (
             slot.within(State.BUSY),
-            self._tracer.follow(task.id, "episode", seed=task.seed, task=json.dumps(task.task)[:500]) as span,
+            self._tracer.follow(task.id, "episode", seed=task.seed, task=words, queued_seconds=queued) as span,
         ):
             trajectory = await self._play(task, slot, span)
             worked = time.monotonic() - started - span.waited

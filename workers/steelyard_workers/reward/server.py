@@ -27,7 +27,8 @@ class Scorer:
     async def work(self, delivery: Delivery[Trajectory], slot: Slot) -> None:
         """Score one trajectory. What cannot be scored, or is too large with its score, goes to the dead letters."""
         trajectory, started = delivery.message, time.monotonic()
-        with slot.within(State.BUSY), self._tracer.follow(trajectory.id, "score") as span:
+        queued = delivery.waited_seconds
+        with slot.within(State.BUSY), self._tracer.follow(trajectory.id, "score", queued_seconds=queued) as span:
             try:
                 score = await self._bench.score(trajectory)
                 experience = Experience(**dict(trajectory), reward=score.reward, reward_parts=dict(score.parts))

@@ -117,7 +117,8 @@ class Loop:
         rows = [row for group in trained for row in grpo.rows(group)]
         with ExitStack() as spans:
             for experience in (experience for group in trained for experience in group):
-                spans.enter_context(self.tracer.follow(experience.id, "train", step=self.book.step + 1))
+                about = {"step": self.book.step + 1, "staleness": lag(experience, self.book.step)}
+                spans.enter_context(self.tracer.follow(experience.id, "train", **about))
             update = await asyncio.to_thread(self.policy.update, rows)
         self.book.train(group.record() for group in groups)
         self.feeder.group_closed()

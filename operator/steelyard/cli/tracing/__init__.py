@@ -1,0 +1,1 @@
+"""What `steelyard trace` makes of the spans of trajectories."""
