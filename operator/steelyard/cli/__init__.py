@@ -16,6 +16,7 @@ COMMANDS = {
     "resume": "End the holds of a job, or let a suspended one go on.",
     "undo": "Go back to an earlier allocation for a while.",
     "trace": "Show where trajectories spent their time: who worked, who waited for whom.",
+    "logs": "Show the logs of a job's pods as one stream.",
     "bundle": "Collect a job's objects, events, metrics and logs in one file, without secrets.",
     "plan": "Plan the split between training and sampling before the first run.",
     "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",

@@ -166,11 +166,19 @@ class Kubectl:
         self, namespace: str, pod: str, *, container: str | None = None, follow: bool = False, **options: str
     ) -> Iterator[str]:
         """Lines of a pod's log without their ends; `options` are kubectl's: tail, since, timestamps, previous."""
+        with self.log(namespace, pod, container=container, follow=follow, **options) as lines:
+            yield from lines
+
+    @contextmanager
+    def log(
+        self, namespace: str, pod: str, *, container: str | None = None, follow: bool = False, **options: str
+    ) -> Iterator[Iterator[str]]:
+        """The same as one that is followed until the block ends, which another thread may read meanwhile."""
         named = [f"--container={container}"] if container else ["--all-containers=true"]
         rest = [f"--{name}={value}" for name, value in options.items()]
-        yield from self._lines(
-            "logs", f"--namespace={namespace}", pod, *named, f"--follow={str(follow).lower()}", *rest
-        )
+        arguments = ["logs", f"--namespace={namespace}", pod, *named, f"--follow={str(follow).lower()}", *rest]
+        with self.process(*arguments) as process:
+            yield _read(process)
 
     @contextmanager
     def forwarded(self, namespace: str, pod: str, port: int) -> Iterator[int]:
@@ -235,13 +243,17 @@ class Kubectl:
 
     def _lines(self, *arguments: str) -> Iterator[str]:
         with self.process(*arguments) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            for line in process.stdout:
-                yield line.rstrip("\n")
-            said = process.stderr.read()
-            if process.wait():
-                raise meaning(said)
+            yield from _read(process)
+
+
+def _read(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for line in process.stdout:
+        yield line.rstrip("\n")
+    said = process.stderr.read()
+    if process.wait():
+        raise meaning(said)
 
 
 def from_environment(context: str | None, kubeconfig: str | None, impersonate: str | None) -> Kubectl:

@@ -1,0 +1,174 @@
+"""`steelyard logs`: all pods of a job as one stream, each line with where it is from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from steelyard.api.names import BUS, LABEL_JOB, LABEL_STAGE, Stage
+from steelyard.cli import codes
+from steelyard.cli.codes import Exit
+from steelyard.cli.durations import duration
+from steelyard.cli.log_lines import Followed, Line, parsed
+from steelyard.cli.output import Tone, complain, note, paint
+from steelyard.cli.session import Job, Session
+from steelyard.cluster import kinds
+from steelyard.cluster.errors import ClusterError, NotFound
+
+TAIL = 1000
+MOST_FOLLOWED = 40
+"""Each followed log is a kubectl of its own."""
+LOOK_SECONDS = 5.0
+"""How often new pods are looked for."""
+
+
+def _stage(text: str) -> str:
+    known = {name: stage.value for stage in Stage for name in (stage.field, stage.value)} | {BUS: BUS}
+    if text not in known:
+        raise typer.BadParameter(f"{text!r} is no stage; stages are {', '.join(Stage)}, and {BUS}")
+    return known[text]
+
+
+def logs(
+    job: Job,
+    session: Session,
+    stage: Annotated[
+        str | None, typer.Option(parser=_stage, metavar="STAGE", help=f"{', '.join(Stage)}, or {BUS}. Default: all.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on, with pods that come later too.")] = False,
+    since: Annotated[
+        int | None, typer.Option(parser=duration, metavar="TIME", help="How far back: 90s, 10m, 2h.")
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option(min=0, help=f"Newest lines of each log. Default: {TAIL}, or all of --since.")
+    ] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Show the time of each line.")] = False,
+) -> Exit:
+    """Show the logs of a job's pods as one stream.
+
+    Lines come in the order of their times and begin with stage/pod. With -f it goes on until you interrupt it or the
+    job ends. Exit codes: 0 shown, 4 some logs could not be read, 6 no such job.
+    """
+    session.job(job)
+    stream = _Stream(session, job, stage, timestamps)
+    lines = tail if tail is not None else (-1 if since else TAIL)
+    options = {"tail": str(lines), **({"since": f"{since}s"} if since else {})}
+    complete = stream.follow(options) if follow else stream.show(options)
+    return Exit.OK if complete else Exit.WARNINGS
+
+
+@dataclass(frozen=True)
+class _Container:
+    """One container that has started."""
+
+    namespace: str
+    pod: str
+    name: str
+    source: str
+    run: str
+    """Another after each restart."""
+
+
+@dataclass
+class _Stream:
+    session: Session
+    job: str
+    stage: str | None
+    timestamps: bool
+    followed: Followed = field(default_factory=Followed)
+    full: bool = False
+    """Whether it was said that no more logs are followed."""
+
+    def show(self, options: dict[str, str]) -> bool:
+        """What there is now; whether every log could be read."""
+        found = self.containers()
+        if not found:
+            note(f"no container of {self.stage or 'the job'} has started")
+        lines: list[Line] = []
+        complete = True
+        read = self.session.kubectl.at_once([self._reader(one, options) for one in found])
+        for container, log in zip(found, read, strict=True):
+            if isinstance(log, ClusterError):
+                complain(codes.PARTLY_UNREADABLE, container.source, str(log))
+                complete = False
+            else:
+                lines += log
+        self._print(sorted(lines))
+        return complete
+
+    def follow(self, options: dict[str, str]) -> bool:
+        """What there is and what comes; whether every log could be read to its end."""
+        looked, complete = float("-inf"), True
+        with ExitStack() as processes:
+            try:
+                while True:
+                    if time.monotonic() - looked >= LOOK_SECONDS:
+                        ended, looked = self._ended(), time.monotonic()
+                        self._take_up(processes, options)
+                        options = {"tail": "-1"}  # of what starts from now on all of it
+                        if ended and not self.followed.count:
+                            self._print(self.followed.due())
+                            return complete
+                    self._print(self.followed.due())
+                    for source, why in self.followed.broken():
+                        complain(codes.PARTLY_UNREADABLE, source, why)
+                        complete = False
+            except KeyboardInterrupt:
+                return complete
+
+    def containers(self) -> list[_Container]:
+        selector = f"{LABEL_JOB}={self.job}" + (f",{LABEL_STAGE}={self.stage}" if self.stage else "")
+        found = []
+        for pod in self.session.kubectl.objects(kinds.POD, self.session.namespace, selector=selector):
+            metadata, several = pod["metadata"], len(pod["spec"]["containers"]) > 1
+            for status in (pod.get("status") or {}).get("containerStatuses") or ():
+                if not {"running", "terminated"} & set(status.get("state") or ()):
+                    continue
+                source = f"{metadata['labels'][LABEL_STAGE]}/{metadata['name']}"
+                source += f"/{status['name']}" if several else ""
+                run = f"{metadata['uid']}/{status.get('containerID', '')}"
+                found.append(_Container(metadata["namespace"], metadata["name"], status["name"], source, run))
+        return found
+
+    def _reader(self, container: _Container, options: dict[str, str]) -> Callable[[], list[Line]]:
+        def read() -> list[Line]:
+            log = self.session.kubectl.logs(
+                container.namespace, container.pod, container=container.name, follow=False, timestamps="true", **options
+            )
+            return list(parsed(container.source, log))
+
+        return read
+
+    def _take_up(self, processes: ExitStack, options: dict[str, str]) -> None:
+        """Follow what is not followed yet, as far as there is room."""
+        for one in self.containers():
+            key = f"{one.source}@{one.run}"
+            if self.followed.knows(key):
+                continue
+            if self.followed.count >= MOST_FOLLOWED:
+                if not self.full:
+                    note(f"{MOST_FOLLOWED} logs are followed, and no more at a time: name a --stage")
+                self.full = True
+                return
+            log = self.session.kubectl.log(
+                one.namespace, one.pod, container=one.name, follow=True, timestamps="true", **options
+            )
+            self.followed.read(key, one.source, processes.enter_context(log))
+
+    def _ended(self) -> bool:
+        try:
+            status = self.session.job(self.job).get("status") or {}
+        except NotFound:
+            return True
+        conditions = status.get("conditions") or ()
+        return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            stamp = f"{line.time} " if self.timestamps else ""
+            typer.echo(f"{paint(line.source, Tone.FAINT)} {stamp}{line.text}")
