@@ -17,7 +17,7 @@ COMMANDS = {
     "undo": "Go back to an earlier allocation for a while.",
     "trace": "Show where trajectories spent their time: who worked, who waited for whom.",
     "logs": "Show the logs of a job's pods as one stream.",
-    "bundle": "Collect a job's objects, events, metrics and logs in one file, without secrets.",
+    "bundle": "Collect a job's objects, events and logs in one file, without secrets.",
     "init": "Write a job to start from, with comments that teach.",
     "plan": "Plan the split between training and sampling before the first run.",
     "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",

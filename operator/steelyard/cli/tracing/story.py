@@ -12,7 +12,7 @@ QUEUED = "queued_seconds"
 
 
 class Share(StrEnum):
-    """Where a trajectory's time goes. The value is what people read, and the key in JSON."""
+    """Where a trajectory's time goes. The value is what people read."""
 
     TASKS = "in the queue of tasks"
     SAMPLER = "waiting for samplers"
@@ -23,6 +23,12 @@ class Share(StrEnum):
     REWARD = "reward at work"
     TRAINER_QUEUE = "waiting for its group and the trainer"
     TRAINER = "trainer at work"
+
+    @property
+    def key(self) -> str:
+        """Its key in JSON."""
+        head, *rest = self.name.lower().split("_")
+        return head + "".join(word.capitalize() for word in rest)
 
     @property
     def is_work(self) -> bool:

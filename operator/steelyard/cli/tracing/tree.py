@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.balance.words import number, percent
 from steelyard.cli.output import Column, table
-from steelyard.cli.tracing.story import Share, Story, Wait
+from steelyard.cli.tracing.story import Story, Wait
 from steelyard_workers.spans import Span
 
 BAR = 32
@@ -133,14 +133,9 @@ def as_item(story: Story) -> dict[str, Any]:
         "step": story.note("train", "step"),
         "staleness": story.note("train", "staleness"),
         "tokens": _tokens(story),
-        "shares": {_key(share): round(seconds, 6) for share, seconds in story.shares.items()},
+        "shares": {share.key: round(seconds, 6) for share, seconds in story.shares.items()},
         "spans": [_span(span) for span in story.spans],
     }
-
-
-def _key(share: Share) -> str:
-    head, *rest = share.name.lower().split("_")
-    return head + "".join(word.capitalize() for word in rest)
 
 
 def _span(span: Span) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What `steelyard bundle` collects, and what it withholds."""
