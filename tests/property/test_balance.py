@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from steelyard.api import Allocation, AllocationRevision, Origin, RevisionPhase, Stage
 from steelyard.balance import balance, signals
+from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.counter import Counter
-from steelyard.balance.draws import draws
+from steelyard.balance.draws import Draws
 from steelyard.balance.ledger import inputs_of, model_of
-from steelyard.balance.model import Bounds, Capacities, Estimate, Model, TokenLatency, Workload
+from steelyard.balance.model import Bounds, Capacities, Estimate, Model, Workload
 from steelyard.balance.types import Action, MetricsProblem, MetricsUnavailable, Plan, Rates, Series
 from tests.builders import a_revision
 from tests.property.effort import THOROUGH, costly, dear
 from tests.unit.balance.builders import NOW, START, a_view, pods_of, steady
 from tests.unit.balance.loop import demo_job
+from tests.unit.balance.test_draws import one_by_one
 from tests.unit.balance.test_gate import time
 
 pytestmark = pytest.mark.timeout(1800)  # thousands of cases
@@ -255,10 +257,11 @@ def test_the_ledger_gives_back_the_model_that_was_written(model: Model) -> None:
 
 
 @costly
-@given(models())
-def test_draws_stay_positive_and_finite(model: Model) -> None:
-    for drawn in draws(model):
-        assert 0 <= drawn.promise(START).throughput < inf
+@given(models(), allocations())
+def test_draws_are_finite_and_what_each_moved_model_promises(model: Model, allocation: Allocation) -> None:
+    together = Draws(model).throughput(allocation)
+    assert all(0 <= throughput < inf for throughput in together)
+    assert together == pytest.approx([one.throughput(allocation) for one in one_by_one(model)], rel=1e-6, abs=1e-300)
 
 
 @costly

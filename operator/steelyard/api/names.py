@@ -42,16 +42,15 @@ class Stage(StrEnum):
     REWARD_SERVER = "reward-server"
     TRAINER = "trainer"
 
-    @property
-    def field(self) -> str:
-        """The key of this stage in a resource: `rewardServer` for reward-server."""
-        head, *rest = self.value.split("-")
-        return head + "".join(word.capitalize() for word in rest)
+    field: str
+    """The key of this stage in a resource: `rewardServer` for reward-server."""
+    attribute: str
+    """The attribute of this stage in a Python model: `reward_server`."""
 
-    @property
-    def attribute(self) -> str:
-        """The attribute of this stage in a Python model: `reward_server`."""
-        return self.value.replace("-", "_")
+    def __init__(self, value: str) -> None:
+        head, *rest = value.split("-")
+        self.field = head + "".join(word.capitalize() for word in rest)
+        self.attribute = value.replace("-", "_")
 
     @classmethod
     def of_field(cls, field: str) -> "Stage":

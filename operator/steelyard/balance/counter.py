@@ -71,6 +71,11 @@ class Counter:
     def increase(self, start: Instant, end: Instant) -> float:
         return self.at(end) - self.at(start)
 
+    def increases(self, edges: Sequence[Instant]) -> list[float]:
+        """The increase between each edge and the next."""
+        totals = [self.at(edge) for edge in edges]
+        return list(map(sub, totals[1:], totals))
+
     def jumps(self) -> tuple[Sample, ...]:
         """(instant, increase) of every sample at which the counter had risen."""
         rises = zip(pairwise(self.totals), self.times[1:], strict=True)

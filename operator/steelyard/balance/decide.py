@@ -45,7 +45,7 @@ class Picture:
             return None
         return unbounded_gain(model, self.seen.job.spec, self.active.spec.allocation.after)
 
-    @property
+    @cached_property
     def promise(self) -> Promise | None:
         model = self.estimated.model
         return model.promise(self.active.spec.allocation.after) if model else None

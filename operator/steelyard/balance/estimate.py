@@ -13,21 +13,20 @@ from math import hypot, inf, log, sqrt
 
 from steelyard.api import AgenticRLJobSpec, GpuProfile, Stage
 from steelyard.balance import sampler
-from steelyard.balance.counter import Counter, Gauge
-from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
-from steelyard.balance.observe import WORKING, Observed, PodWindow, StageWindow
+from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.counter import Gauge
+from steelyard.balance.demand import EDGE_ERROR, service_demand, work
+from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, Workload
+from steelyard.balance.observe import Observed, PodWindow, StageWindow
 from steelyard.balance.priors import speeds
 from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize, fitted
 
-EDGE_ERROR = 0.5
-"""Units that a window cuts in two, on average: with u units the demand is known to about 0.5/u."""
 PRIOR_ERROR = 0.3
 """Of a profile never tried, on hardware of another kind."""
 SCALING_ERROR = 0.15
 """Of the exponent by which the same devices are expected to scale with their number."""
 LEDGER_ERROR = 1.5
 """An older measurement is trusted less: its error is multiplied."""
-MOST_SLICES = 8
 STARVED = 0.02
 """A trainer that waits for input for a larger share of its time has no backlog that it could work on."""
 
@@ -115,41 +114,6 @@ def _catching_up(observed: Observed, spec: AgenticRLJobSpec) -> dict[Stage, floa
     }
 
 
-def service_demand(
-    pods: tuple[PodWindow, ...], start: float | None = None, end: float | None = None, outcome: str | None = None
-) -> Estimate | None:
-    """Slot seconds of work per unit (of one outcome or of all) over all `pods`, None when they finished no unit.
-
-    The error comes from batch means over slices of the window, and from the units that the window's edges cut.
-    """
-    spans = [(pod, pod.start if start is None else start, pod.end if end is None else end) for pod in pods]
-    work = sum(_work(pod, a, b) for pod, a, b in spans)
-    units = sum(_units(pod, a, b, outcome) for pod, a, b in spans)
-    if units <= 0 or work <= 0:
-        return None
-    demand = work / units
-    slices = max(min(int(units / 4), MOST_SLICES), 1)
-    residual = 0.0
-    for index in range(slices):
-        part_work = part_units = 0.0
-        for pod, a, b in spans:
-            left, right = a + (b - a) * index / slices, a + (b - a) * (index + 1) / slices
-            part_work += _work(pod, left, right)
-            part_units += _units(pod, left, right, outcome)
-        residual += (part_work - demand * part_units) ** 2
-    batch_means = sqrt(residual * slices / (slices - 1)) / work if slices > 1 else 0.0
-    return Estimate(demand, min(max(batch_means, EDGE_ERROR / units), 2.0))
-
-
-def _work(pod: PodWindow, start: float, end: float) -> float:
-    return sum(pod.seconds[state].increase(start, end) for state in WORKING if state in pod.seconds)
-
-
-def _units(pod: PodWindow, start: float, end: float, outcome: str | None) -> float:
-    chosen = pod.units if outcome is None else {outcome: pod.units.get(outcome, Counter())}
-    return sum(counter.increase(start, end) for counter in chosen.values())
-
-
 def _rates(window: StageWindow) -> dict[str, Estimate]:
     """Units per second of one replica by profile: slots / service demand."""
     found = {}
@@ -183,7 +147,7 @@ def _step_error(pod: PodWindow, observed: Observed) -> float:
     edge: for so much less their spread counts.
     """
     ends, blur = observed.window.step_ends, EDGE_ERROR * observed.window.scrape_seconds
-    works = [_work(pod, before, after) / count for (before, _), (after, count) in pairwise(ends)]
+    works = [work(pod, before, after) / count for (before, _), (after, count) in pairwise(ends)]
     total = sum(works)
     if total <= 0:
         return 2.0

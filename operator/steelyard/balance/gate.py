@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage
+import numpy as np
+
+from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision
 from steelyard.balance.diagnose import objection
-from steelyard.balance.draws import draws
+from steelyard.balance.draws import Draws
 from steelyard.balance.lessons import (
     TransitionCost,
     barred_until,
@@ -23,7 +25,7 @@ from steelyard.balance.lessons import (
     moved,
     transition_cost,
 )
-from steelyard.balance.model import Model, Split
+from steelyard.balance.model import Model
 from steelyard.balance.propose import Candidate
 from steelyard.balance.types import Finding, Instant
 from steelyard.balance.words import number, percent, seconds
@@ -168,11 +170,7 @@ def _time_left(failed: Sequence[AllocationRevision], case: Case) -> float:
 
 def sure_gain(model: Model, before: Allocation, after: Allocation) -> float:
     """The 10th percentile of T_new/T_old - 1 over joint draws of the estimates."""
-    old, new = ({stage: dict(allocation[stage]) for stage in Stage} for allocation in (before, after))
-    gains = sorted(_gain(drawn, old, new) for drawn in draws(model))
-    return gains[int(QUANTILE * len(gains))]
-
-
-def _gain(model: Model, before: Split, after: Split) -> float:
-    old = model.throughput(before)
-    return model.throughput(after) / old - 1 if old > 0 else 0.0
+    draws = Draws(model)
+    old, new = draws.throughput(before), draws.throughput(after)
+    gains = np.divide(new, old, out=np.ones_like(old), where=old > 0) - 1
+    return float(np.sort(gains)[int(QUANTILE * len(gains))])

@@ -18,8 +18,9 @@ from steelyard.api import (
     Stage,
     revision_name,
 )
+from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.estimate import Known
-from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, TokenLatency, Workload
+from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, Workload
 from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize
 from steelyard.balance.types import Instant, Seen
 from steelyard.balance.words import decimal, instant, sentence

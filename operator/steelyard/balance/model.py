@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
 
 from steelyard.api import Stage
-from steelyard.balance.stairs import Amount, Floats, cleaned
+from steelyard.balance.closed_loop import Decoding, TokenLatencies, TokenLatency, closed_loop
+from steelyard.balance.stairs import Amount, Floats, Numbers, cleaned, greater, lesser
 from steelyard.balance.trainer_curve import TrainerCurve
 
 TINY = 1e-9
@@ -38,26 +40,6 @@ class Load:
     running: float
     latency: float
     tokens: float
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLatency:
-    """Seconds between two tokens of one sequence while b run on the replica: tau(b) = alpha + beta·b."""
-
-    alpha: float
-    beta: float
-    most: float
-    """Sequences the replica can run at once: its slots, or what its KV cache holds."""
-    error: float = 0.0
-    """Relative standard error of tau at twice the highest load seen (no move more than doubles a load)."""
-
-    def at(self, running: float) -> float:
-        return self.alpha + self.beta * running
-
-    @property
-    def capacity(self) -> float:
-        """Tokens per second of one full replica."""
-        return self.most / self.at(self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +126,35 @@ class Model:
         """Trained trajectories per second that `counts` replicas of a stage with a service rate could carry."""
         known = self.capacities.rates.get(stage, {})
         units = sum(known[profile].value * n for profile, n in counts.items() if profile in known)
-        return max(self._carried(stage, units, float(sum(counts.values()))), 0.0) if units > 0 else 0.0
+        return max(self.carried(stage, units, float(sum(counts.values()))), 0.0) if units > 0 else 0.0
 
-    def rates(self, stage: Stage, profile: str, replicas: range, slots: float) -> Floats:
-        """The same for each number of `replicas` (all at least 1) of one known profile; a sampler carries no more than
-        the closed loop with `slots` episodes brings it. Never negative, never NaN."""
-        counts = np.arange(replicas.start, replicas.stop, dtype=np.float64)
+    def rates(self, stage: Stage, replicas: Mapping[str, range], slots: float) -> dict[str, Floats]:
+        """The same for each number of `replicas` (all at least 1) of each profile, all of them known; a sampler carries
+        no more than the closed loop with `slots` episodes brings it. Never negative, never NaN."""
+        if not replicas:
+            return {}
+        counts = [np.arange(of.start, of.stop, dtype=np.float64) for of in replicas.values()]
+        together, lengths = np.concatenate(counts), [len(one) for one in counts]
+        each = [self.capacities.rates[stage][profile].value for profile in replicas]
         with np.errstate(all="ignore"):
-            carried = self._carried(stage, self.capacities.rates[stage][profile].value * counts, counts)
+            carried = self.carried(stage, np.repeat(each, lengths) * together, together)
             if stage is Stage.SAMPLER:
-                mine, line, floor = self._loops(counts, self.capacities.latency.get(profile), slots)
-                carried = np.minimum(np.minimum(carried, mine), np.maximum(line, floor))
-        return cleaned(carried)
+                carried = np.minimum(carried, self._looped_each(dict(zip(replicas, counts, strict=True)), slots))
+        rates, ends = cleaned(carried), accumulate(lengths, initial=0)
+        return {profile: rates[start:end] for profile, (start, end) in zip(replicas, pairwise(ends), strict=True)}
 
-    def _carried(self, stage: Stage, units: Amount, replicas: Amount) -> Amount:
+    def _looped_each(self, counts: Mapping[str, Floats], slots: float) -> Floats:
+        """What the closed loop brings samplers, profile after profile; in one go where all latencies are identified."""
+        known = {profile: one for profile in counts if (one := self.identified(profile)) is not None}
+        if len(known) < len(counts):
+            alone = {profile: self.looped(of, known.get(profile), slots) for profile, of in counts.items()}
+            return np.concatenate([np.broadcast_to(alone[profile], of.shape) for profile, of in counts.items()])
+        lengths = [len(of) for of in counts.values()]
+        figures = np.repeat([(one.alpha, one.beta, one.capacity) for one in known.values()], lengths, axis=0)
+        looped = self.looped(np.concatenate(list(counts.values())), TokenLatencies(*figures.T), slots)
+        return np.asarray(looped)
+
+    def carried(self, stage: Stage, units: Amount, replicas: Amount) -> Amount:
         """What `units` a second of `replicas` ranks or servers carry; negative when a backlog asks for more.
 
         Weight sync is lost capacity: each version costs `sync_seconds`, and versions come with the throughput.
@@ -171,27 +168,38 @@ class Model:
 
     def loop(self, samplers: Mapping[str, int], slots: float) -> float:
         """Trained trajectories per second of the closed loop between `slots` episodes and the samplers."""
-        return self._loop(*self._serving(samplers), slots)
+        return float(self._loop(*self._serving(samplers), slots))
 
     def _loop(
-        self, replicas: Amount, latency: TokenLatency | None, slots: float, training_seconds: float = 0.0
-    ) -> Amount | float:
+        self,
+        replicas: Numbers,
+        latency: Decoding | None,
+        slots: float,
+        training_seconds: float = 0.0,
+        slower: Numbers = 1.0,
+    ) -> Numbers:
         """`training_seconds`: how long a trained trajectory keeps one of the `slots` from the next episode."""
         workload, visits = self.workload, self.workload.visits_of(Stage.ENVIRONMENT)
-        outside = workload.outside_seconds + training_seconds / visits
-        if latency is None or workload.tokens * latency.alpha <= TINY:
-            return max(slots, 0.0) / (outside + workload.waiting_seconds + TINY) / visits
-        outside += workload.overhead_seconds
+        kept = training_seconds / visits
+        if latency is None:
+            seconds = (workload.outside_seconds + workload.waiting_seconds) * slower + kept + TINY
+            return max(slots, 0.0) / seconds / visits
+        outside = (workload.outside_seconds + workload.overhead_seconds) * slower + kept
         return closed_loop(max(slots, 0.0), replicas, workload.tokens, outside, latency) / visits
+
+    def identified(self, profile: str) -> TokenLatency | None:
+        """Token latency of a sampler profile, None while it is not known or hardly asked for."""
+        latency = self.capacities.latency.get(profile)
+        return latency if latency is not None and self.workload.tokens * latency.alpha > TINY else None
 
     def _serving(self, samplers: Mapping[str, int]) -> tuple[float, TokenLatency | None]:
         """Replicas in units of the main profile, and its token latency when it is identified."""
-        known = self.capacities.latency
-        main = max(samplers, key=lambda profile: (samplers[profile], profile), default="")
-        if main not in known:
+        latency = self.identified(main_profile(samplers))
+        if latency is None:
             return 0.0, None
+        known = self.capacities.latency
         alike = sum(known[profile].capacity * n for profile, n in samplers.items() if profile in known)
-        return alike / known[main].capacity, known[main]
+        return alike / latency.capacity, latency
 
     def useful_slots(self, throughput: float) -> float:
         """Episodes that admission leaves open while `throughput` is trained: the rest is being collected or trained."""
@@ -200,24 +208,21 @@ class Model:
 
     def episodes(self, samplers: Mapping[str, int], slots: float, ceiling: float) -> float:
         """Throughput of the closed loop, at most `ceiling`: as more is trained, admission leaves fewer slots useful."""
-        mine, line, floor = self._loops(*self._serving(samplers), slots)
-        return min(ceiling, mine, max(line, floor))
+        return min(ceiling, float(self.looped(*self._serving(samplers), slots)))
 
-    def _loops(
-        self, replicas: Amount, latency: TokenLatency | None, slots: float
-    ) -> tuple[Amount | float, Amount | float, Amount | float]:
-        """Throughput with `slots` episodes, with those of `useful_slots` as they fall with it, and with the fewest.
+    def looped(self, replicas: Numbers, latency: Decoding | None, slots: float, slower: Numbers = 1.0) -> Numbers:
+        """Throughput of the closed loop with `slots` episodes, or with those of `useful_slots` as they fall with it.
 
-        Each is the fixed point of a function that falls with the throughput, so the least of the first and the
-        greater of the others is the fixed point of all together.
+        `slower`: a factor on the slot seconds of an episode. The loops with all slots, with those that fall with the
+        throughput, and with the fewest are each the fixed point of a function that falls with the throughput, so the
+        least of the first and the greater of the others is the fixed point of all together.
         """
         batch, busy = self.bounds.batch, self.capacities.trainer_seconds
         most = self.bounds.open - batch / 2
-        return (
-            self._loop(replicas, latency, slots),
-            self._loop(replicas, latency, most, batch * busy),
-            self._loop(replicas, latency, max(most - batch, 1.0)),
-        )
+        mine = self._loop(replicas, latency, slots, slower=slower)
+        line = self._loop(replicas, latency, most, batch * busy, slower)
+        floor = self._loop(replicas, latency, max(most - batch, 1.0), slower=slower)
+        return lesser(mine, greater(line, floor))
 
     def throughput(self, split: Split) -> float:
         """Trajectories trained per second under `split`: what `promise` says, without why."""
@@ -245,18 +250,6 @@ class Model:
         return Stage.ENVIRONMENT if more_slots >= more_samplers else Stage.SAMPLER
 
 
-def closed_loop(open_: float, replicas: Amount, tokens: float, outside: float, latency: TokenLatency) -> Amount:
-    """Episodes per second when `open_` circulate between `outside` seconds elsewhere and `replicas` samplers.
-
-    Solves N = n·b·(1 + Z/(L·tau(b))) for X = n·b/(L·tau(b)): with tau linear X is the smaller root of a quadratic
-    whose other coefficients are positive, so no branch and no cancellation. b is at most what a replica can run.
-    """
-    if isinstance(replicas, float) and replicas <= 0:
-        return replicas
-    waiting = open_ / replicas * (tokens * latency.beta)  # were all open episodes in the samplers
-    alone = tokens * latency.alpha
-    root = ((waiting - outside) * (waiting - outside) + alone * (2 * (waiting + outside) + alone)) ** 0.5
-    episodes = 2 * open_ / (waiting + outside + alone + root)
-    full = replicas * (latency.capacity / tokens)
-    possible: Amount = min(episodes, full) if isinstance(replicas, float) else np.minimum(episodes, full)
-    return possible
+def main_profile(counts: Mapping[str, int]) -> str:
+    """The profile with the most replicas, "" when there is none."""
+    return max(counts, key=lambda profile: (counts[profile], profile), default="")

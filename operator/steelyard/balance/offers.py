@@ -105,6 +105,12 @@ class Offers:
         places = [(ladder, int(ladder.rates.searchsorted(level))) for ladder in self.ladders]
         return [int(ladder.points[place]) for ladder, place in places if place < len(ladder.points)]
 
+    def climbed(self, levels: Floats) -> Units:
+        """What the only ladder costs at each of `levels`: levels x resources."""
+        ladder = self.ladders[0]
+        costs: Units = self.costs[ladder.points[ladder.rates.searchsorted(levels)]]
+        return costs
+
     def is_now(self, index: int) -> bool:
         return index == 0 and self.choice.now is not None
 
@@ -133,18 +139,21 @@ def costs_of(choice: Choice) -> Units:
 def best_level(stages: Sequence[Offers], budget: Units) -> float | None:
     """The largest throughput that every stage can reach within `budget`; None when nothing fits."""
     ceiling = min(offers.most for offers in stages)
-    levels = np.unique(np.concatenate([ladder.rates for offers in stages for ladder in offers.ladders]))
+    levels = np.unique(np.concatenate([[0.0], *(ladder.rates for offers in stages for ladder in offers.ladders)]))
     levels = levels[: levels.searchsorted(ceiling, "right")]
+    if all(len(offers.ladders) == 1 for offers in stages):  # nothing to choose, so all levels at once
+        within = np.all(sum(offers.climbed(levels) for offers in stages) <= budget, axis=1)
+        return float(levels[within][-1]) if within[0] else None
     if not feasible(stages, budget, 0.0):
         return None
-    low, high = 0, len(levels)
+    low, high = 1, len(levels)
     while low < high:
         middle = (low + high) // 2
         if feasible(stages, budget, levels[middle]):
             low = middle + 1
         else:
             high = middle
-    return float(levels[low - 1]) if low else 0.0
+    return float(levels[low - 1])
 
 
 def feasible(stages: Sequence[Offers], budget: Units, level: float) -> bool:

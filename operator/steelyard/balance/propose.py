@@ -132,14 +132,15 @@ def _choice(
 def runs(model: Model, purse: Purse, stage: Stage, bounds: StageBounds, slots: float) -> tuple[Run, ...]:
     """The curve of each profile that may be used and whose speed is known, as far as the purse reaches."""
     first = max(bounds.low, 1)
-    found = []
-    for profile, price in sorted(purse.prices[stage].items()):
-        if model.knows(stage, profile) and profile not in bounds.barred and first <= bounds.high:
-            most = max(
-                purse.affords(stage, profile, bounds.high), first
-            )  # the first also when it is too dear: to say so
-            found.append(Run(profile, first, price, model.rates(stage, profile, range(first, most + 1), slots)))
-    return tuple(found)
+    if first > bounds.high:
+        return ()
+    prices = purse.prices[stage]
+    allowed = [profile for profile in sorted(prices) if model.knows(stage, profile) and profile not in bounds.barred]
+    most = {profile: purse.affords(stage, profile, bounds.high) for profile in allowed}
+    curves = model.rates(  # the first also when it is too dear: to say so
+        stage, {profile: range(first, max(most[profile], first) + 1) for profile in allowed}, slots
+    )
+    return tuple(Run(profile, first, prices[profile], rates) for profile, rates in curves.items())
 
 
 def unbounded_gain(model: Model, spec: AgenticRLJobSpec, current: Allocation) -> float:

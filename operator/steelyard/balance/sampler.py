@@ -11,7 +11,8 @@ from math import hypot, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.balance.model import Estimate, Load, TokenLatency
+from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.model import Estimate, Load
 from steelyard.balance.observe import PodWindow
 
 Array = NDArray[np.float64]
@@ -43,11 +44,11 @@ def loads(pods: Iterable[PodWindow], scrape_seconds: float) -> list[Load]:
         if pod.engine is None or pod.span <= 0:
             continue
         length = max(2 * scrape_seconds, pod.span / MOST_SLICES)
-        for index in range(int(pod.span / length)):
-            start, end = pod.start + index * length, pod.start + (index + 1) * length
-            spent = pod.engine.latency_sum.increase(start, end)
-            tokens = pod.engine.latency_count.increase(start, end)
-            busy = pod.seconds["busy"].increase(start, end) if "busy" in pod.seconds else length
+        slices = int(pod.span / length)
+        edges = [pod.start + index * length for index in range(slices + 1)]
+        spent_in, tokens_in = pod.engine.latency_sum.increases(edges), pod.engine.latency_count.increases(edges)
+        busy_in = pod.seconds["busy"].increases(edges) if "busy" in pod.seconds else [length] * slices
+        for spent, tokens, busy in zip(spent_in, tokens_in, busy_in, strict=True):
             if tokens >= FEWEST_TOKENS and spent > 0 and busy > 0:
                 found.append(Load(max(spent / busy, 1.0), spent / tokens, tokens))
     return found

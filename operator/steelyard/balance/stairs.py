@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Amount = TypeVar("Amount", float, Floats)
 """One number, or one for each number of replicas: the same formula serves both."""
+Numbers: TypeAlias = float | Floats
+"""The same where some of a formula's figures are one number and others many."""
 Units: TypeAlias = NDArray[np.int64]
 """Amounts of a resource in whole units, so that sums are exact."""
 Indices: TypeAlias = NDArray[np.intp]
@@ -24,6 +26,16 @@ LARGEST_RATE = 1e300
 def gpu_units(gpus: float) -> int:
     """What a pool of `gpus` GPUs holds, in whole thousandths; nonsense is nothing."""
     return floor(min(gpus, MOST_GPUS) * UNITS_PER_GPU + 1e-6) if gpus > 0 else 0
+
+
+def lesser(one: Numbers, other: Numbers) -> Numbers:
+    """The lesser of both, entry by entry where there are many."""
+    return min(one, other) if isinstance(one, float) and isinstance(other, float) else np.minimum(one, other)
+
+
+def greater(one: Numbers, other: Numbers) -> Numbers:
+    """The greater of both, entry by entry where there are many."""
+    return max(one, other) if isinstance(one, float) and isinstance(other, float) else np.maximum(one, other)
 
 
 def cleaned(rates: Floats) -> Floats:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from math import exp, gcd
 
 from steelyard.api import AgenticRLJob, Allocation, Stage
-from steelyard.balance.model import Capacities, Load, TokenLatency
+from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.model import Capacities, Load
 from steelyard.balance.observe import Observed
 from steelyard.balance.sampler import most_running
 from steelyard.twin.jobs import split

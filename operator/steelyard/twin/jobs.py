@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from steelyard.api import AgenticRLJob, Allocation, Stage
-from steelyard.balance.model import Bounds, Capacities, Estimate, Model, TokenLatency, Workload
+from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.model import Bounds, Capacities, Estimate, Model, Workload
 from steelyard.twin.profiles import Profile
 from steelyard.twin.workload import Numbers
 from steelyard.twin.workload import Workload as Trajectories

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from steelyard.api import AgenticRLJobSpec, Allocation, Stage
-from steelyard.balance.model import SERVING, Bounds, Capacities, Estimate, Model, TokenLatency, Workload
+from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.model import SERVING, Bounds, Capacities, Estimate, Model, Workload
 from tests.builders import a_job
 
 SIZES = [Fraction(size) for size in ("1/8", "1/4", "1/2", "1", "2", "4", "8", "16", "24", "32")]

@@ -6,9 +6,10 @@ import pytest
 
 from steelyard.api import AgenticRLJob, Stage
 from steelyard.balance import signals
+from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.estimate import Estimated, Known, estimate
 from steelyard.balance.ledger import inputs_of, known
-from steelyard.balance.model import Capacities, Estimate, Load, Model, TokenLatency
+from steelyard.balance.model import Capacities, Estimate, Load, Model
 from steelyard.balance.observe import observe
 from steelyard.balance.trainer_curve import EXPONENT, TrainerCurve, TrainerSize
 from tests.builders import SLICE, WHOLE, a_revision

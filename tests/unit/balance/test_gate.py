@@ -12,7 +12,6 @@ import pytest
 
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, RevisionPhase, Stage
 from steelyard.balance.bounds import repaired, stage_bounds
-from steelyard.balance.draws import DRAWS, draws
 from steelyard.balance.gate import Case, sure_gain, veto
 from steelyard.balance.model import Estimate, Model
 from steelyard.balance.propose import Candidate
@@ -151,14 +150,6 @@ def test_efficiency_judges_by_gpus_saved() -> None:
 def test_errors_that_hit_old_and_new_alike_do_not_count() -> None:
     """The judge binds before and after: however badly its speed is known, twice the judges do twice the work."""
     assert sure_gain(unsure(0.1, Stage.REWARD_SERVER), WIDE, MOVED) == pytest.approx(1.0, abs=0.3)
-
-
-def test_draws_are_the_same_each_time_and_centred_on_the_estimate() -> None:
-    drawn = [one.capacities.rates[Stage.SAMPLER]["whole"].value for one in draws(unsure(0.2))]
-    assert drawn == [one.capacities.rates[Stage.SAMPLER]["whole"].value for one in draws(unsure(0.2))]
-    assert len(drawn) == DRAWS
-    assert sorted(drawn)[DRAWS // 2] == pytest.approx(400, rel=0.05)
-    assert max(drawn) / min(drawn) == pytest.approx(2.718 ** (0.2 * 4), rel=0.2)
 
 
 MANY = {"min": 1, "max": 9}

@@ -7,15 +7,8 @@ from dataclasses import replace
 import pytest
 
 from steelyard.api import Allocation, Stage
-from steelyard.balance.model import (
-    Bounds,
-    Capacities,
-    Estimate,
-    Model,
-    TokenLatency,
-    Workload,
-    closed_loop,
-)
+from steelyard.balance.closed_loop import TokenLatency, closed_loop
+from steelyard.balance.model import SERVING, Bounds, Capacities, Estimate, Model, Workload
 from tests.unit.balance.builders import START
 
 LATENCY = TokenLatency(alpha=0.02, beta=0.002, most=64)
@@ -49,7 +42,7 @@ def test_capacity_of_a_batching_sampler_is_its_full_batch_over_its_latency_there
 
 def test_the_closed_loop_solves_its_equation() -> None:
     """N = n·b·(1 + Z/(L·tau(b))), with the b that follows from X = n·b/(L·tau(b))."""
-    episodes = closed_loop(open_=16, replicas=2.0, tokens=40, outside=4.0, latency=LATENCY)
+    episodes = float(closed_loop(open_=16, replicas=2.0, tokens=40, outside=4.0, latency=LATENCY))
     b = episodes * 40 * LATENCY.alpha / (2 - episodes * 40 * LATENCY.beta)
     assert 2 * b * (1 + 4.0 / (40 * LATENCY.at(b))) == pytest.approx(16)
 
@@ -77,15 +70,27 @@ def test_episodes_and_admission_agree_on_one_throughput() -> None:
 
 
 @pytest.mark.parametrize("stage", [Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER])
-@pytest.mark.parametrize("known", [True, False], ids=["latency known", "latency unknown"])
-def test_a_curve_is_the_rate_at_each_number_of_replicas(stage: Stage, known: bool) -> None:
-    model = a_model(catching_up={Stage.REWARD_SERVER: 6.0})
-    if not known:
-        model = replace(model, capacities=replace(model.capacities, latency={}))
-    curve = model.rates(stage, "whole", range(1, 9), slots=24)
-    for n, rate in enumerate(curve.tolist(), start=1):
-        alone = model.rate(stage, {"whole": n})
-        assert rate == pytest.approx(model.episodes({"whole": n}, 24, alone) if stage is Stage.SAMPLER else alone)
+@pytest.mark.parametrize("known", [["whole", "slice"], ["whole"], []], ids=["all", "one", "none"])
+def test_a_curve_is_the_rate_at_each_number_of_replicas(stage: Stage, known: list[str]) -> None:
+    """Of all profiles at once, whether or not their token latency is known."""
+    slower = TokenLatency(alpha=0.03, beta=0.01, most=16)
+    capacities = replace(
+        a_model().capacities,
+        rates={of: {"whole": Estimate(300), "slice": Estimate(100)} for of in SERVING},
+        latency={name: one for name, one in {"whole": LATENCY, "slice": slower}.items() if name in known},
+    )
+    model = a_model(catching_up={Stage.REWARD_SERVER: 6.0}, capacities=capacities)
+    ranges = {"whole": range(1, 9), "slice": range(2, 5)}
+    curves = model.rates(stage, ranges, slots=24)
+    for profile, replicas in ranges.items():
+        alone = [model.rate(stage, {profile: n}) for n in replicas]
+        if stage is Stage.SAMPLER:
+            alone = [model.episodes({profile: n}, 24, rate) for n, rate in zip(replicas, alone, strict=True)]
+        assert curves[profile].tolist() == pytest.approx(alone, rel=1e-12)
+
+
+def test_no_profile_has_no_curve() -> None:
+    assert a_model().rates(Stage.SAMPLER, {}, slots=24) == {}
 
 
 def test_one_environment_replica_with_a_slow_tool_binds() -> None:
