@@ -42,6 +42,7 @@ def calibrated(recording: Recording, window: Window) -> Profile:
         prompts_per_step=algorithm.prompts_per_step,
         group_size=algorithm.group_size,
         max_staleness=algorithm.max_staleness,
+        requeue_stale=True,  # as the trainer of a real job does
         environments=window.allocation.replicas(Stage.ENVIRONMENT),
         concurrency=environment.concurrency,
         turns=Spread(turns),

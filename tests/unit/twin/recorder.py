@@ -19,6 +19,7 @@ def job() -> Profile:
         base,
         prompts_per_step=8,
         steps=SETTLED + MEASURED + 2,
+        requeue_stale=True,
         turns=Spread(2),
         trajectory_sigma=0.2,
         cluster=replace(base.cluster, scrape_seconds=5.0),
