@@ -52,8 +52,7 @@ class Purse:
 
 def purse_of(spec: AgenticRLJobSpec, quota: Mapping[str, Fraction]) -> Purse:
     """`quota` by resource name, less what others use of it; a resource that no replica requests is left out."""
-    slots = [(stage, profile) for stage in Stage for profile in spec.stage(stage).profiles]
-    needs = {(stage, profile): [spec.stage(stage).profiles[profile]] for stage, profile in slots}
+    needs = {(stage, profile): [gpus] for stage in Stage for profile, gpus in spec.stage(stage).profiles.items()}
     asked = {stage: requests(spec.stage(stage)) if quota else {} for stage in Stage}
     named = [name for name in sorted(quota) if any(name in one for of in asked.values() for one in of.values())]
     for (stage, profile), amounts in needs.items():
