@@ -113,21 +113,24 @@ class Gauge:
         return self.samples[max(index - 1, 0)][1]
 
 
-def by_label(
-    series: Iterable[Series], label: str, since: Instant, until: Instant, pod_since: Instant | None
-) -> dict[str, Counter]:
+def within(series: Iterable[Series], since: Instant, until: Instant) -> list[Series]:
+    """The series with their sane samples inside [since, until] only, those without any left out."""
+    kept = ((one.labels, sane(one.samples, since, until)) for one in series)
+    return [Series(labels, tuple(samples)) for labels, samples in kept if samples]
+
+
+def by_label(series: Iterable[Series], label: str, pod_since: Instant | None) -> dict[str, Counter]:
     """One counter per value of `label`; series that share the value (several engines of one pod, say) keep the busiest.
 
     Summing would need aligned samples; no metric of the contract splits a label value over several series.
     """
     counters: dict[str, Counter] = {}
     for one in series:
-        if samples := sane(one.samples, since, until):
-            counter = Counter.of(samples, pod_since)
-            key = one.label(label) or ""
-            held = counters.get(key)
-            if held is None or counter.totals[-1] > held.totals[-1]:
-                counters[key] = counter
+        counter = Counter.of(one.samples, pod_since)
+        key = one.label(label) or ""
+        held = counters.get(key)
+        if held is None or counter.totals[-1] > held.totals[-1]:
+            counters[key] = counter
     return counters
 
 

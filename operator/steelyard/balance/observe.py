@@ -10,7 +10,7 @@ from statistics import median
 from steelyard.api import Stage
 from steelyard.balance import signals
 from steelyard.balance.backlog import backlogs
-from steelyard.balance.counter import LARGEST, Counter, Gauge, by_label, gauge, sane
+from steelyard.balance.counter import LARGEST, Counter, Gauge, by_label, gauge, within
 from steelyard.balance.types import Instant, PodView, Rates, Seen
 
 SCRAPES = 4
@@ -192,7 +192,7 @@ def _window(pods: list[PodView], rates: Rates, earliest: Instant, now: Instant, 
     ends: tuple[tuple[Instant, float], ...] = ()
     for pod in pods:
         if pod.stage is Stage.TRAINER:
-            counters = by_label(rates.series(signals.STEP_COUNT, pod.name), "", earliest, now, None)
+            counters = by_label(within(rates.series(signals.STEP_COUNT, pod.name), earliest, now), "", None)
             ends = max([ends, *(counter.jumps() for counter in counters.values())], key=len)
     if whole:
         return Window(earliest, now, scrape, ends)
@@ -237,31 +237,30 @@ def _stage(stage: Stage, pods: list[PodView], views: Mapping[str, PodWindow]) ->
 
 def _pod(pod: PodView, rates: Rates, window: Window, max_age: float) -> PodWindow | None:
     """The pod's window, None when it has no fresh state counters, or a sampler no fresh token counter."""
-    states = rates.series(signals.STAGE_SECONDS, pod.name)
-    inside = [samples for one in states if (samples := sane(one.samples, window.since, window.until))]
-    start = min((samples[0][0] for samples in inside), default=window.until)
-    end = max((samples[-1][0] for samples in inside), default=0.0)
+    between = window.since, window.until
+    states = within(rates.series(signals.STAGE_SECONDS, pod.name), *between)
+    start = min((one.samples[0][0] for one in states), default=window.until)
+    end = max((one.samples[-1][0] for one in states), default=0.0)
     if window.until - end > max_age:
         return None
-    between = window.since, window.until, start
-    engine = _engine(pod, rates, *between) if pod.stage is Stage.SAMPLER else None
+    engine = _engine(pod, rates, *between, start) if pod.stage is Stage.SAMPLER else None
     if pod.stage is Stage.SAMPLER and engine is None:
         return None
     return PodWindow(
         pod,
         start,
         end,
-        seconds=by_label(states, "state", *between),
-        units=by_label(rates.series(signals.STAGE_UNITS, pod.name), "outcome", *between),
-        slots=gauge(rates.series(signals.STAGE_SLOTS, pod.name), window.since, window.until).last,
-        inflight=gauge(rates.series(signals.STAGE_INFLIGHT, pod.name), window.since, window.until),
+        seconds=by_label(states, "state", start),
+        units=by_label(within(rates.series(signals.STAGE_UNITS, pod.name), *between), "outcome", start),
+        slots=gauge(rates.series(signals.STAGE_SLOTS, pod.name), *between).last,
+        inflight=gauge(rates.series(signals.STAGE_INFLIGHT, pod.name), *between),
         engine=engine,
     )
 
 
 def _engine(pod: PodView, rates: Rates, since: Instant, until: Instant, born: Instant) -> EngineWindow | None:
     def counter(metric: str) -> Counter:
-        found = by_label(rates.series(metric, pod.name), "engine", since, until, born)
+        found = by_label(within(rates.series(metric, pod.name), since, until), "engine", born)
         return max(found.values(), key=_total, default=Counter())
 
     def level(metric: str) -> Gauge:

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from steelyard.balance.counter import Counter, Gauge, by_label, sane
+from steelyard.balance.counter import Counter, Gauge, by_label, sane, within
 from steelyard.balance.types import Series
 
 CASES: dict[str, tuple[list[tuple[float, float]], float | None, float]] = {
@@ -64,7 +64,7 @@ def test_one_counter_per_label_value() -> None:
         Series((("state", "busy"),), ((0, 0), (10, 8))),
         Series((("state", "starved"),), ((0, 0), (10, 2))),
     ]
-    found = by_label(states, "state", 0, 10, 0)
+    found = by_label(within(states, 0, 10), "state", 0)
     assert {state: counter.increase(0, 10) for state, counter in found.items()} == {"busy": 8, "starved": 2}
 
 
