@@ -15,7 +15,7 @@ from steelyard.balance.types import Advice, Decision, Fact, Finding, Instant, Pl
 from steelyard.balance.verdict import Judgement, judge
 from steelyard.balance.words import instant, sentence
 
-__all__ = ["Plan", "Rates", "Seen", "balance"]
+__all__ = ["Plan", "Rates", "Seen", "balance", "diagnosis"]
 
 LEAST_WINDOW_SECONDS = 60.0
 WINDOW_MARGIN = 1.5
@@ -67,7 +67,7 @@ def _plan(
     wake = float(seen.job.spec.scaling.interval_seconds)
     if picture is None or rates is None:
         return Plan(decision, active=outcome.revision, revision=outcome.revision, wake=wake)
-    findings, advice = _diagnosis(picture, judging=judgement is not None)
+    findings, advice = diagnosis(picture, judging=judgement is not None)
     return Plan(
         decision,
         active=outcome.revision or picture.active,
@@ -86,7 +86,7 @@ def _plan(
     )
 
 
-def _diagnosis(picture: Picture, *, judging: bool) -> tuple[tuple[Finding, ...], Advice | None]:
+def diagnosis(picture: Picture, *, judging: bool = False) -> tuple[tuple[Finding, ...], Advice | None]:
     """What is wrong and what to do about it; without a symptom and without a gain in sight, that nothing is.
 
     What could be gained is not asked while a move is judged: its verdict is the next thing to know.

@@ -54,3 +54,12 @@ OPTIONAL: tuple[str, ...] = (*PRESSURE, *CLAIMS, *DEVICES, TRAJECTORY_TOKENS)
 """What only a diagnosis uses: absent is unknown, and no decision waits for it."""
 
 ALL: tuple[str, ...] = (*REQUIRED, *OPTIONAL)
+
+TOOL_SECONDS = "steelyard_tool_seconds"
+SERVICE_SECONDS = "steelyard_stage_service_seconds"
+BUFFER_WAIT_SECONDS = "steelyard_buffer_wait_seconds"
+STEP_SECONDS = "steelyard_train_step_seconds"
+STEP_INTERVAL_SECONDS = "steelyard_train_step_interval_seconds"
+STALENESS = "steelyard_staleness"
+BUFFER_CAPACITY = "steelyard_buffer_capacity"
+"""What only pages about the past read; the first six are histograms."""

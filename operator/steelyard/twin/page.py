@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, floor, log10
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from steelyard.api import Stage
+from steelyard.pages import templates
+from steelyard.pages.charts import WIDTH, Axis, Frame, Point
 from steelyard.twin.compare import Played
 from steelyard.twin.engine import START
 from steelyard.twin.policies.split import Units
@@ -17,26 +15,6 @@ from steelyard.twin.run import Run
 
 SMOOTH_STEPS = 5
 """Throughput is drawn as the mean over so many steps; a batch at a time is noise."""
-WIDTH = 1000.0
-"""Units of the drawings' view box; pages scale them."""
-
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """From 0 to a round number, with its marks."""
-
-    end: float
-    marks: tuple[float, ...]
-
-    @classmethod
-    def to(cls, largest: float, most_marks: int = 5) -> Axis:
-        rough = max(largest, 1e-9) / most_marks
-        power = 10 ** floor(log10(rough))
-        step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
-        count = ceil(largest / step - 1e-9)
-        return cls(count * step, tuple(round(index * step, 10) for index in range(count + 1)))
 
 
 @dataclass(frozen=True)
@@ -61,45 +39,28 @@ class Panel:
     """Where a change was applied, in drawing units."""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Where training steps and a quantity lie in a drawing of `height`."""
-
-    steps: Axis
-    values: Axis
-    height: float
-
-    def x(self, step: float) -> float:
-        return round(WIDTH * step / self.steps.end, 1)
-
-    def y(self, value: float) -> float:
-        return round(self.height * (1 - value / self.values.end), 1)
-
-    def path(self, points: Iterable[Point]) -> str:
-        return " ".join(f"{self.x(step):g},{self.y(value):g}" for step, value in points)
-
-
 def page(played: Sequence[Played]) -> str:
     """One self-contained file. The first policy is the one the others are compared with."""
     first = played[0].run
-    steps = Axis(first.profile.steps, Axis.to(first.profile.steps).marks)
+    steps = Axis(0.0, first.profile.steps, Axis.to(first.profile.steps).marks)
     rates = Axis.to(max(rate for one in played for _, rate in throughputs(one.run)))
     budget = float(first.profile.gpus)
     throughput = Frame(steps, rates, 400.0)
-    gpus = Frame(steps, Axis(budget, (0.0, budget / 2, budget)), 260.0)
-    templates = Environment(
-        loader=PackageLoader("steelyard.twin"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return templates.get_template("compare.html.j2").render(
-        profile=first.profile,
-        seed=first.seed,
-        panels=[_panel(one, first, throughput, gpus) for one in played],
-        throughput=throughput,
-        gpus=gpus,
-        fastest=max(one.run.throughput for one in played),
-        decisions=[(at - START, decision) for at, decision in played[0].decisions],
-        stages=[stage.value for stage in STAGES],
-        width=WIDTH,
+    gpus = Frame(steps, Axis.at(0.0, budget / 2, budget), 260.0)
+    return (
+        templates("steelyard.twin")
+        .get_template("compare.html.j2")
+        .render(
+            profile=first.profile,
+            seed=first.seed,
+            panels=[_panel(one, first, throughput, gpus) for one in played],
+            throughput=throughput,
+            gpus=gpus,
+            fastest=max(one.run.throughput for one in played),
+            decisions=[(at - START, decision) for at, decision in played[0].decisions],
+            stages=[stage.value for stage in STAGES],
+            width=WIDTH,
+        )
     )
 
 
@@ -129,15 +90,12 @@ def _panel(played: Played, first: Run, throughput: Frame, gpus: Frame) -> Panel:
 
 
 def _bands(run: Run, frame: Frame) -> Iterator[Band]:
-    """Stacked steps: each stage's polygon between the sum below it and its own."""
-    starts = [float(change.step) for change in run.changes] + [float(len(run.step_ends))]
+    """Each stage's GPUs on top of the stages before it."""
+    edges = [float(change.step) for change in run.changes] + [float(len(run.step_ends))]
     held = [_gpus(run, index) for index in range(len(run.changes))]
-    below = [0.0] * len(held)
-    for position, stage in enumerate(STAGES):
-        above = [base + row[position] for base, row in zip(below, held, strict=True)]
-        outline = [*_steps(starts, above), *reversed(list(_steps(starts, below)))]
-        yield Band(stage.value, frame.path(outline))
-        below = above
+    layers = frame.stack(edges, list(zip(*held, strict=True)))
+    for stage, shapes in zip(STAGES, layers, strict=True):
+        yield from (Band(stage.value, points) for points in shapes)
 
 
 def _gpus(run: Run, index: int) -> tuple[float, ...]:
@@ -151,9 +109,3 @@ def _gpus(run: Run, index: int) -> tuple[float, ...]:
         units.reward * profile.reward.gpus,
     )
     return trainer * share, sampler * share, reward * share
-
-
-def _steps(starts: Sequence[float], values: Sequence[float]) -> Iterator[Point]:
-    for (start, end), value in zip(pairwise(starts), values, strict=True):
-        yield start, value
-        yield end, value

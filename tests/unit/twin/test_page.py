@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from steelyard.twin.compare import Played, play
-from steelyard.twin.page import Axis, page, throughputs
+from steelyard.twin.page import page, throughputs
 from steelyard.twin.report import as_json, table
 from tests.unit.twin.small import small
 
@@ -52,13 +52,6 @@ def test_the_table_and_the_json_agree(played: list[Played]) -> None:
 
 def test_one_policy_alone_tells_its_decisions(played: list[Played]) -> None:
     assert played[0].decisions[0][1].reason[:40] in table(played[:1]).replace("\n", " ")
-
-
-@pytest.mark.parametrize(("largest", "end"), [(0.93, 1.0), (48, 50), (1.01, 1.25), (0.0, 0.0), (7, 8)])
-def test_axes_end_at_round_numbers_above_the_data(largest: float, end: float) -> None:
-    axis = Axis.to(largest)
-    assert axis.end >= largest
-    assert axis.end == pytest.approx(end, abs=1e-6) or axis.end in axis.marks
 
 
 def test_throughput_over_time_ends_with_the_run(played: list[Played]) -> None:

@@ -1,4 +1,4 @@
-"""The seam to the metrics source: raw samples of one job's live pods, or a typed reason why there are none.
+"""What the operator reads: raw samples of one job's live pods, or a typed reason why there are none.
 
 The controller calls `Metrics.read` once a tick. Nothing is computed here: increases, coverage and meaning are the
 balance's.
@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 
@@ -19,16 +19,11 @@ from steelyard.api import AgenticRLJob
 from steelyard.balance import signals
 from steelyard.balance.observe import LONGEST_WINDOW_SECONDS
 from steelyard.balance.surroundings import RECENT_SECONDS
-from steelyard.balance.types import Instant, MetricsProblem, MetricsUnavailable, PodView, Rates, Series
+from steelyard.balance.types import Instant, MetricsUnavailable, PodView, Rates
 from steelyard.children.common import bus_name, checkpoints_name, weights_name
+from steelyard.metrics.answers import Index, Unavailable, ask, indexed
 
 log = logging.getLogger(__name__)
-
-TARGET_LABELS = frozenset(
-    {"__name__", "namespace", "pod", "instance", "job", "container", "endpoint", "steelyard_job"}
-    | {"exported_namespace", "exported_pod", "persistentvolumeclaim"}
-)
-"""Labels that say where a series was scraped or whom it is about, not what it measures."""
 
 QUERIES_IN_FLIGHT = 6
 FORGET_SECONDS = 600.0
@@ -38,9 +33,6 @@ OPTIONAL_SECONDS = 60.0
 """The optional series change slowly and are asked for so seldom."""
 LONGEST_MATCHER = 2000
 """Characters of a matcher of namespaces; beyond, the cluster is mostly ours and all of it is read."""
-
-Index = Mapping[tuple[str, str], tuple[Series, ...]]
-"""(namespace, pod or claim) -> its series of one metric."""
 
 
 class Metrics(Protocol):
@@ -67,12 +59,6 @@ class _Snapshot:
         if not 0 <= now - self.at < max_age:
             return False
         return self.unavailable is not None or self.window_seconds >= window_seconds
-
-
-class _Unavailable(Exception):
-    def __init__(self, problem: MetricsProblem, message: str) -> None:
-        super().__init__(message)
-        self.reason = MetricsUnavailable(problem, message)
 
 
 class Prometheus:
@@ -122,7 +108,7 @@ class Prometheus:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = {m: group.create_task(self._query(m, query, limit)) for m, query in queries.items()}
-        except* _Unavailable as failed:
+        except* Unavailable as failed:
             reason = _first(failed)
         if reason:
             return _Snapshot(now, window, {}, reason)
@@ -134,7 +120,7 @@ class Prometheus:
         asked, known = self._optional
         if 0 <= now - asked < OPTIONAL_SECONDS:
             return known
-        queries = _optional_queries({namespace for namespace, _ in self._asked}, window)
+        queries = optional_queries({namespace for namespace, _ in self._asked}, window)
         limit = asyncio.Semaphore(QUERIES_IN_FLIGHT)
         answers = await asyncio.gather(*(self._if_there(metric, query, limit) for metric, query in queries.items()))
         self._optional = now, dict(zip(queries, answers, strict=True))
@@ -143,22 +129,16 @@ class Prometheus:
     async def _if_there(self, metric: str, query: str, limit: asyncio.Semaphore) -> Index:
         try:
             return await self._query(metric, query, limit)
-        except _Unavailable as error:
+        except Unavailable as error:
             log.debug("%s", error)
             return {}
 
     async def _query(self, metric: str, query: str, limit: asyncio.Semaphore) -> Index:
-        try:
-            async with limit:
-                response = await self._client.get("/api/v1/query", params={"query": query})
-        except (httpx.DecodingError, httpx.TooManyRedirects) as error:
-            raise _Unavailable(MetricsProblem.BAD_RESPONSE, _sentence(metric, error)) from error
-        except httpx.HTTPError as error:
-            raise _Unavailable(MetricsProblem.UNREACHABLE, _sentence(metric, error)) from error
-        return _index(metric, response)
+        async with limit:
+            return indexed(await ask(self._client, metric, "query", query=query))
 
 
-def _optional_queries(namespaces: set[str], window_seconds: float) -> dict[str, str]:
+def optional_queries(namespaces: set[str], window_seconds: float) -> dict[str, str]:
     """Metric -> query. Exporters of the cluster tell about everybody, so what is not ours is left out at the source.
 
     Device exporters name the workload's namespace by either of two labels, and there are only so many devices.
@@ -176,45 +156,9 @@ def _optional_queries(namespaces: set[str], window_seconds: float) -> dict[str, 
     }
 
 
-def _first(failed: BaseExceptionGroup[_Unavailable]) -> MetricsUnavailable:
+def _first(failed: BaseExceptionGroup[Unavailable]) -> MetricsUnavailable:
     error: BaseException = failed
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, _Unavailable)
+    assert isinstance(error, Unavailable)
     return error.reason
-
-
-def _sentence(metric: str, error: Exception) -> str:
-    return f"Prometheus did not answer for {metric}: {type(error).__name__}{f': {error}' if str(error) else ''}"
-
-
-def _index(metric: str, response: httpx.Response) -> Index:
-    """Parse one answer of /api/v1/query, result type matrix."""
-    try:
-        body = response.json()
-        if response.status_code != httpx.codes.OK or body["status"] != "success":
-            told = f"{body.get('errorType', 'error')}: {body.get('error', 'no text')}"
-            raise _Unavailable(
-                MetricsProblem.BAD_RESPONSE, f"Prometheus refused {metric} ({response.status_code}, {told})"
-            )
-        index: dict[tuple[str, str], tuple[Series, ...]] = {}
-        for row in body["data"]["result"]:
-            where = _where(row["metric"])
-            index[where] = (*index.get(where, ()), _series(row))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _Unavailable(
-            MetricsProblem.BAD_RESPONSE,
-            f"Prometheus answered {metric} with status {response.status_code} and a body that is not a range vector",
-        ) from error
-    return index
-
-
-def _where(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Whom a series is about: exporters that speak for other pods name them `exported_`, unless labels are honoured."""
-    namespace = labels.get("exported_namespace") or labels.get("namespace", "")
-    return namespace, labels.get("persistentvolumeclaim") or labels.get("exported_pod") or labels.get("pod", "")
-
-
-def _series(row: Mapping[str, Any]) -> Series:
-    labels = tuple(sorted((key, value) for key, value in row["metric"].items() if key not in TARGET_LABELS))
-    return Series(labels, tuple((float(at), float(value)) for at, value in row["values"]))
