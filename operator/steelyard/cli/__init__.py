@@ -19,6 +19,7 @@ COMMANDS = {
     "logs": "Show the logs of a job's pods as one stream.",
     "bundle": "Collect a job's objects, events and logs in one file, without secrets.",
     "init": "Write a job to start from, with comments that teach.",
+    "rehearse": "Run a job small before it runs: one task, a few at once, all stages.",
     "plan": "Plan the split between training and sampling before the first run.",
     "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",
 }

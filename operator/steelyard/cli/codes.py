@@ -53,5 +53,6 @@ NO_PROMETHEUS = Code("SY1010", "Prometheus cannot be read", Exit.UNEXPECTED)
 PARTLY_UNREADABLE = Code("SY1011", "A part of the answer could not be read", Exit.OK)
 NOT_ALLOWED = Code("SY1101", "The job does not allow it", Exit.NEGATIVE)
 NO_SPANS = Code("SY1102", "There are no spans to show", Exit.DENIED)
+REHEARSED = Code("SY1103", "The job is being rehearsed", Exit.NEGATIVE)
 
 CODES: tuple[Code, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Code))

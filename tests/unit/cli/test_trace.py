@@ -92,6 +92,30 @@ def test_every_second_is_counted_once_and_for_who_had_it() -> None:
     assert sum(story.shares.values()) == story.seconds
 
 
+WAITS: dict[str, tuple[list[Span], dict[Share, float]]] = {
+    "for the first sampler": (
+        [
+            span("episode", 0, 10, waited=9, worked=1, outcome="ok"),
+            span("generate", 7, 9.5, parent="12/3/0-episode-0"),
+        ],
+        {Share.SAMPLER: 8.5, Share.BLOCKED: 0.5, Share.ENVIRONMENT: 1},
+    ),
+    "for samplers that never came": (
+        [span("episode", 0, 10, waited=10, worked=0, outcome="timeout")],
+        {Share.SAMPLER: 10},
+    ),
+    "for room behind the reward": ([span("score", 0, 4, waited=3, worked=1)], {Share.BLOCKED: 3, Share.REWARD: 1}),
+}
+
+
+@pytest.mark.parametrize(("spans", "want"), WAITS.values(), ids=WAITS)
+def test_a_wait_without_a_span_of_its_own_is_known_by_where_it_lies(
+    spans: list[Span], want: dict[Share, float]
+) -> None:
+    (story,) = stories(spans)
+    assert story.shares == want
+
+
 def test_clocks_that_differ_make_no_negative_waits() -> None:
     episode, score = span("episode", 0, 5, queued_seconds=0.0), span("score", 4.8, 6)
     (story,) = stories([episode, score])
@@ -137,8 +161,9 @@ def test_the_tree_says_where_when_by_whom_and_with_what() -> None:
         "worked 3.50 s (23 %), waited 11.50 s:",
     ):
         assert says in text
-    bars = {line.count("█") for line in lines if "├ score" in line}
-    assert bars == {2}, "one of fifteen seconds in a bar of 32"
+    bars = {name: line for line in lines for name in ("├ score", "├ episode") if name in line}
+    assert bars["├ score"].count("█") == 2, "one of fifteen seconds in a bar of 32"
+    assert bars["├ episode"].count("▒") == 9, "it mostly waits"
 
 
 def test_a_row_names_what_took_most() -> None:

@@ -124,15 +124,22 @@ class Story:
             inner = self.children(step)
             generated = sum(one.seconds for one in inner if one.name == "generate")
             called = sum(one.seconds for one in inner if one.name == "tool")
-            add(Share.SAMPLER, generated)
+            rest = step.waited - generated - called  # for a first sampler at its beginning, for the bus at its end
+            blocked = min(rest, step.end - max((one.end for one in inner), default=_beginning(step)))
+            add(Share.SAMPLER, generated + rest - blocked)
             add(Share.TOOLS, called)
-            add(Share.BLOCKED, step.waited - generated - called)
+            add(Share.BLOCKED, blocked)
             add(WORK.get(step.name, Share.ENVIRONMENT), step.worked)
         return {share: found[share] for share in Share if share in found}
 
 
 WORK = {"episode": Share.ENVIRONMENT, "score": Share.REWARD, "train": Share.TRAINER}
 _QUEUES = {"episode": Share.TASKS, "score": Share.REWARD_QUEUE, "train": Share.TRAINER_QUEUE}
+
+
+def _beginning(span: Span) -> float:
+    """What an episode without a generation waited for was a sampler; the others wait for the bus alone."""
+    return span.end if span.name == "episode" else span.start
 
 
 def _before(span: Span, before: Span | None) -> Wait | None:

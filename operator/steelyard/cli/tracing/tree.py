@@ -11,7 +11,7 @@ from steelyard.cli.tracing.story import Story, Wait
 from steelyard_workers.spans import Span
 
 BAR = 32
-NAME = 34
+NAME = 42
 COLUMNS = tuple(
     map(Column, ("TRAJECTORY", "SECONDS", "OUTCOME", "REWARD", "STALENESS", "TOKENS", "WAITED", "MOST OF IT"))
 )
@@ -81,13 +81,16 @@ def _details(span: Span, pods: Mapping[str, str]) -> str:
 
 
 def _bar(story: Story, step: Span | Wait) -> str:
-    """Where in the trajectory's life it lies: work is solid, waiting is not."""
+    """Where in the trajectory's life it lies: solid where it is mostly work, the lighter the more it waits."""
     if story.seconds <= 0:
         return " " * BAR
-    waits = isinstance(step, Wait) or step.name in ("generate", "tool")
+    if isinstance(step, Wait) or step.name in ("generate", "tool"):
+        shade = "░"
+    else:
+        shade = "█" if step.worked >= step.waited else "▒"
     begin = min(int(BAR * (step.start - story.start) / story.seconds), BAR - 1)
     width = max(round(BAR * step.seconds / story.seconds), 1)
-    return (" " * max(begin, 0) + ("░" if waits else "█") * width)[:BAR].ljust(BAR)
+    return (" " * max(begin, 0) + shade * width)[:BAR].ljust(BAR)
 
 
 def _balance(story: Story) -> Iterator[str]:
@@ -97,7 +100,7 @@ def _balance(story: Story) -> Iterator[str]:
     worked = sum(seconds for share, seconds in shares.items() if share.is_work)
     yield f"worked {_seconds(worked)} ({percent(worked / total)}), waited {_seconds(total - worked)}:"
     for share, seconds in sorted(shares.items(), key=lambda item: -item[1]):
-        yield f"  {share:<{NAME + 4}} {_seconds(seconds):>9}  {percent(seconds / total):>5}"
+        yield f"  {share:<{NAME - 2}} {_seconds(seconds):>9}  {percent(seconds / total):>5}"
 
 
 def rows(told: Sequence[Story], *, headers: bool = True) -> list[str]:

@@ -1,0 +1,1 @@
+"""What `steelyard rehearse` runs, and what it records of it."""
