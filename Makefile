@@ -28,11 +28,11 @@ $(UV):
 
 install: .venv/.installed ## the development environment in .venv, CPU torch and vLLM included
 
-generate: install ## rewrite what is generated from the types: CRDs and their reference
-	@$(PY) -m steelyard.api.generate
+generate: install ## rewrite what is generated from code: CRDs, references, dashboards, alerts
+	@$(PY) -m steelyard.api.generate && $(PY) -m monitoring.generate
 
-verify: install ## fail when a generated file is not what the types say
-	@$(PY) -m steelyard.api.generate --check
+verify: install ## fail when a generated file is not what the code says
+	@$(PY) -m steelyard.api.generate --check && $(PY) -m monitoring.generate --check
 
 lint: install ## ruff, mypy strict, the import rules of the house
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && .venv/bin/lint-imports

@@ -46,7 +46,7 @@ KUBERNETES = Module(
 PROMETHEUS = Module(
     name="prometheus",
     directory=SOURCES / "prometheus",
-    packages=("github.com/prometheus/prometheus/cmd/prometheus",),
+    packages=tuple(f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")),
     usually="2 to 4 minutes on 2 cores the first time",
     tags="netgo,remove_all_sd,enable_kubernetes_sd",
 )

@@ -56,9 +56,9 @@ async def run(settings: Settings) -> None:
 
         cluster.store.on_pool_change = pools.wake
         lease.on_acquired = wake_all
-        telemetry.watch("lease_held", "Whether this operator may act", lambda: float(lease.held))
-        telemetry.watch("jobs", "Jobs under control", lambda: float(len(controller)))
-        telemetry.watch("watch_silence_seconds", "Longest silence of a watch", lambda: max(cluster.silence().values()))
+        telemetry.lease_held.set_function(lambda: float(lease.held))
+        telemetry.under_control.set_function(lambda: float(len(controller)))
+        telemetry.silence.set_function(lambda: max(cluster.silence().values()))
         async with serving(telemetry, settings.http_port, lambda: complaints(cluster, lease)):
             try:
                 await _until_stopped(settings, cluster, lease, stop)

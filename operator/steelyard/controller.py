@@ -59,9 +59,11 @@ class Job:
         view = self._cluster.view(self.key)
         if view is None or view.job.deleting:
             self._deps.measured.pop(self.key, None)
+            self._deps.telemetry.jobs.forget(self.key)
             return None
         if (job := view.job.resource) is None:
-            await self._report(view, status_of_broken(view.job, now), [], now)
+            await self._report(view, broken := status_of_broken(view.job, now), [], now)
+            self._deps.telemetry.jobs.show_broken(self.key, broken)
             return BROKEN_SECONDS
         images = frozen_images(view, job, self._deps.images)
         ended = ending(view, job, images)
@@ -70,12 +72,13 @@ class Job:
             await self._cluster.set_status(view, signed_for(view.job.status, has.unsigned))
             return AT_ONCE
         before = seen(view, job.within(has.budget))
-        rates = await self._deps.metrics.read(job, before.pods(), now, self._window_seconds)
+        rates = await self._read(job, before, now)
         plan = await self._record(job, resting(before, ended, has) or balance(before, rates, now))
         allocation = plan.active.spec.allocation.after if plan.active else Allocation()
         changes, refused = await self._apply(view, render(view, job, allocation, images, ended, has, now), rates)
         tick = await self._learnt(Tick(view, job, plan, rates, now, ended, refused, means=has))
-        await self._report(view, status(tick), [*of_plan(plan), *of_changes(changes)], now)
+        await self._report(view, told := status(tick), [*of_plan(plan), *of_changes(changes)], now)
+        self._deps.telemetry.jobs.show(self.key, tick, told)
         self._window_seconds = plan.window_seconds
         if has.quota and plan.model:
             self._deps.measured[self.key] = plan.model
@@ -86,6 +89,13 @@ class Job:
         if view := self._cluster.view(self.key):
             said = f"the operator failed on this job and tries again: {type(error).__name__}: {error}"
             await self._cluster.event(view, "Warning", "OperatorError", said)
+
+    async def _read(self, job: AgenticRLJob, before: Seen, now: Instant) -> Rates:
+        telemetry = self._deps.telemetry
+        with telemetry.metrics_read_seconds.time():
+            rates = await self._deps.metrics.read(job, before.pods(), now, self._window_seconds)
+        telemetry.metrics_reads.labels(rates.unavailable.problem if rates.unavailable else "ok").inc()
+        return rates
 
     async def _record(self, job: AgenticRLJob, plan: Plan) -> Plan:
         """First the ledger: nothing is applied that no revision holds. What the ledger holds already wins."""

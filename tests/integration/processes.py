@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -103,8 +104,9 @@ class Prometheus(Process):
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         program = build.ensure(build.PROMETHEUS, Progress()) / "prometheus"
+        self._operators = folder / "operators.json"
         config = folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump(_configuration(cluster, workers)))
+        config.write_text(yaml.safe_dump(_configuration(cluster, workers, self._operators)))
         argv = [
             str(program),
             f"--config.file={config}",
@@ -113,12 +115,22 @@ class Prometheus(Process):
         ]
         super().__init__("Prometheus", argv, folder / "prometheus.log", f"{self.url}/-/ready")
 
+    def scrape_operator(self, url: str) -> None:
+        """From now on scrape this operator, which runs outside the cluster, as the demo's Prometheus does its pod."""
+        target = {
+            "targets": [url.removeprefix("http://")],
+            "labels": {"namespace": "steelyard-system", "pod": "operator"},
+        }
+        self._operators.write_text(json.dumps([target]))
 
-def _configuration(cluster: Cluster, workers: str) -> dict[str, Any]:
+
+def _configuration(cluster: Cluster, workers: str, operators: Path) -> dict[str, Any]:
     manifests = yaml.safe_load_all((MANIFESTS / "prometheus.yaml").read_text())
     config_map = next(manifest for manifest in manifests if manifest["kind"] == "ConfigMap")
     configuration: dict[str, Any] = yaml.safe_load(config_map["data"]["prometheus.yml"])
-    (scrape,) = configuration["scrape_configs"]
+    scrape = next(one for one in configuration["scrape_configs"] if one["job_name"] == "steelyard")
+    operator = {"job_name": "steelyard-operator", "file_sd_configs": [{"files": [str(operators)]}]}
+    configuration["scrape_configs"] = [scrape, operator]
     (discovery,) = scrape["kubernetes_sd_configs"]
     discovery["kubeconfig_file"] = str(cluster.kubeconfig)
     labels = ["namespace", "pod_label_steelyard_dev_job", "pod_label_steelyard_dev_stage", "pod_name"]

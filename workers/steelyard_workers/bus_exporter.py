@@ -30,20 +30,23 @@ class BufferCollector(Collector):
         self._url = f"{monitor}/jsz"
 
     def collect(self) -> Iterable[Metric]:
-        depth = GaugeMetricFamily(
-            "steelyard_buffer_depth", "Messages in the buffer, held ones included", labels=["buffer"]
-        )
-        capacity = GaugeMetricFamily("steelyard_buffer_capacity", "Bound of the buffer", labels=["buffer"])
         try:
             answer = httpx.get(self._url, params={"streams": "true", "config": "true"}, timeout=MONITOR_SECONDS)
             account = answer.raise_for_status().json()
         except (httpx.HTTPError, ValueError) as error:
             log.warning("the bus server does not say how full it is: %s", error)
             return []
-        for hop, messages, bound in buffers(account):
-            depth.add_metric([hop.value], messages)
-            capacity.add_metric([hop.value], bound)
-        return [depth, capacity]
+        return families(account)
+
+
+def families(account: Mapping[str, Any]) -> list[Metric]:
+    """The metrics of a /jsz answer."""
+    depth = GaugeMetricFamily("steelyard_buffer_depth", "Messages in the buffer, held ones included", labels=["buffer"])
+    capacity = GaugeMetricFamily("steelyard_buffer_capacity", "Bound of the buffer", labels=["buffer"])
+    for hop, messages, bound in buffers(account):
+        depth.add_metric([hop.value], messages)
+        capacity.add_metric([hop.value], bound)
+    return [depth, capacity]
 
 
 def buffers(account: Mapping[str, Any]) -> list[tuple[Hop, int, int]]:

@@ -29,7 +29,7 @@ class ClockCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         seconds = CounterMetricFamily(
             "steelyard_stage_seconds",
-            "Slot time by state; the states sum to the slots' life",
+            "Seconds of slots by state; all states sum to the slots' life",
             labels=["stage", "state"],
         )
         for state, value in self._clock.seconds().items():
@@ -52,7 +52,12 @@ class StageMetrics:
     def __init__(self, stage: str, clock: Clock, inflight: Callable[[], float], registry: CollectorRegistry) -> None:
         self._stage = stage
         registry.register(ClockCollector(stage, clock, inflight))
-        self._units = Counter("steelyard_stage_units", "Units finished", ["stage", "outcome"], registry=registry)
+        self._units = Counter(
+            "steelyard_stage_units",
+            "Units finished: ok, failed, timeout, stale, duplicate",
+            ["stage", "outcome"],
+            registry=registry,
+        )
         for outcome in OUTCOMES:
             self._units.labels(stage, outcome)
         self._service = Histogram(
@@ -92,7 +97,11 @@ class EpisodeMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._tools = Histogram(
-            "steelyard_tool_seconds", "Tool latency", ["tool", "outcome"], buckets=SECONDS, registry=registry
+            "steelyard_tool_seconds",
+            "Latency of tools, by how the call ended: ok, failed, timeout",
+            ["tool", "outcome"],
+            buckets=SECONDS,
+            registry=registry,
         )
         self._tokens = Histogram(
             "steelyard_trajectory_tokens",
@@ -125,8 +134,16 @@ class PolicyMetrics:
     because after a resume the step falls while the epoch rises."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._step = Gauge("steelyard_policy_version", "Step of the policy version in use", registry=registry)
-        self._epoch = Gauge("steelyard_policy_epoch", "Epoch of the policy version in use", registry=registry)
+        self._step = Gauge(
+            "steelyard_policy_version",
+            "Step of the weights this worker has: the second half of epoch.step",
+            registry=registry,
+        )
+        self._epoch = Gauge(
+            "steelyard_policy_epoch",
+            "Their epoch; it rises with every trainer that takes over, and a higher one is newer whatever the step",
+            registry=registry,
+        )
 
     def set(self, epoch: int, step: int) -> None:
         """The version in use from now on."""
@@ -148,5 +165,8 @@ class TrainMetrics:
             registry=registry,
         )
         self.staleness = Histogram(
-            "steelyard_staleness", "Versions behind when a trajectory is trained", buckets=VERSIONS, registry=registry
+            "steelyard_staleness",
+            "Versions that a trajectory lags behind when it is trained",
+            buckets=VERSIONS,
+            registry=registry,
         )

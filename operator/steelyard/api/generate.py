@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ _HEADER = "# Generated from operator/steelyard/api by `make generate`; do not ed
 def generated() -> dict[str, str]:
     """Path below the repository's root -> content."""
     crds = all_crds()
-    files = {f"crds/{name}": _HEADER + _yaml(crd) for name, crd in crds.items()}
+    files = {f"crds/{name}": _HEADER + as_yaml(crd) for name, crd in crds.items()}
     return {**files, "docs/reference/crd.md": reference(crds.values())}
 
 
@@ -27,17 +28,18 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _yaml(value: Any) -> str:
+def as_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=150, allow_unicode=True)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m steelyard.api.generate", description=__doc__)
+def generate(prog: str, description: str, make: Callable[[], Mapping[str, str]]) -> int:
+    """The command line of a generator: writes the files that `make` gives, or fails when one is not as it says."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--root", type=Path, default=Path(), help="root of the repository (default: here)")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a file is out of date")
     options = parser.parse_args()
     stale = []
-    for name, content in generated().items():
+    for name, content in make().items():
         file = options.root / name
         if file.exists() and file.read_text() == content:
             continue
@@ -51,4 +53,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generate("python -m steelyard.api.generate", __doc__ or "", generated))

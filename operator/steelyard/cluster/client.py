@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -22,8 +23,8 @@ from steelyard.api.names import FIELD_MANAGER
 from steelyard.cluster.errors import ClusterError, Unavailable, of_status
 from steelyard.cluster.kinds import BY_NAME, Kind, Object
 
-Count = Callable[[str, str], None]
-"""Told of every request: HTTP verb, then status or `unreachable`."""
+Count = Callable[[str, str, float], None]
+"""Told of every request: HTTP verb, status or `unreachable`, and the seconds until then."""
 
 REQUEST_SECONDS = 20.0
 WATCH_SECONDS = 300
@@ -164,6 +165,7 @@ class Client:
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own time-outs tell connecting from reading
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"Content-Type": content_type, "Accept": "application/json"}
+        asked = time.monotonic()
         try:
             method, url, headers, body, _ = await self._api.param_serialize(
                 method, path, query_params=list((params or {}).items()), header_params=headers, body=body,
@@ -171,11 +173,11 @@ class Client:
             )  # fmt: skip
             answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            self._count(method, "unreachable")
+            self._count(method, "unreachable", time.monotonic() - asked)
             raise Unavailable(f"{method} {path}: the API server does not answer: {error!r}") from error
         response: aiohttp.ClientResponse = answer.response
         async with response:
-            self._count(method, str(response.status))
+            self._count(method, str(response.status), time.monotonic() - asked)
             if response.status >= 400:
                 raise await _error(method, path, response)
             yield response

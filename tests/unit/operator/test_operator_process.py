@@ -110,7 +110,7 @@ def test_without_a_cluster_one_line_says_what_was_tried(
 async def test_health_fails_with_its_reasons() -> None:
     """nolar/kopf#1276: a watch that ended left a zombie that called itself healthy."""
     telemetry, complaints = Telemetry(), list[str]()
-    telemetry.count_request("GET", "200")
+    telemetry.count_request("GET", "200", 0.002)
 
     async with serving(telemetry, 0, lambda: complaints) as port, httpx.AsyncClient(trust_env=False) as http:
         assert (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200

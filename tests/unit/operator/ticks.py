@@ -61,8 +61,9 @@ def a_tick(
     children = {(child.kind, child.name): child for child in [bus(bus_ready)]}
     active = revision or a_revision()
     view = View(record, (active,), children, tuple(working() if pods is None else pods), autoscaled, False)
-    defaults: dict[str, Any] = {"metrics": Fact(True, "Complete", "all"), "balanced": Fact(True, "DeadBand", "it is")}
-    return Tick(view, job, Plan(HOLD, active, **{**defaults, **(plan or {})}), Rates(), NOW, **more)
+    metrics, balanced = Fact(True, "Complete", "all"), Fact(True, "DeadBand", "it is")
+    defaults: dict[str, Any] = {"decision": HOLD, "active": active, "metrics": metrics, "balanced": balanced}
+    return Tick(view, job, Plan(**{**defaults, **(plan or {})}), Rates(), NOW, **more)
 
 
 NO_IMAGE = Problem("ImagePullBackOff", 'Back-off pulling image "nope:1"')
