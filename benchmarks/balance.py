@@ -22,7 +22,8 @@ from statistics import median, quantiles
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the simulated pipeline lives with the tests
 
 from steelyard.balance import balance
-from steelyard.balance.propose import better_split, more_slots, spec_bounds, unbounded_gain
+from steelyard.balance.bounds import spec_bounds
+from steelyard.balance.propose import better_split, more_slots, unbounded_gain
 from steelyard.balance.types import Rates, Seen
 from tests.unit.balance.large import a_large_model, a_large_spec, where_it_is
 from tests.unit.balance.loop import Loop, demo_job

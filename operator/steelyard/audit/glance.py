@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from steelyard.api import AgenticRLJob, AgenticRLJobSpec, Allocation, AllocationRevision, Stage
 from steelyard.balance import diagnosis
 from steelyard.balance.allocate import Infeasible
-from steelyard.balance.bounds import StageBounds
+from steelyard.balance.bounds import StageBounds, spec_bounds
 from steelyard.balance.decide import Picture
 from steelyard.balance.diagnose import bottleneck, symptoms, wait_graph
 from steelyard.balance.estimate import estimate
 from steelyard.balance.ledger import completed, known, successor
 from steelyard.balance.model import Model
 from steelyard.balance.observe import observe
-from steelyard.balance.propose import better_split, more_slots, spec_bounds
+from steelyard.balance.propose import better_split, more_slots
 from steelyard.balance.surroundings import surroundings
 from steelyard.balance.types import Advice, Bottleneck, Finding, Instant, Seen, Symptom
 from steelyard.balance.words import instant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from steelyard.api import AllocationRevision, AllocationRevisionStatus, Origin, RevisionPhase, Verdict
 from steelyard.balance import decide
@@ -15,25 +15,38 @@ from steelyard.balance.types import Advice, Decision, Fact, Finding, Instant, Pl
 from steelyard.balance.verdict import Judgement, judge
 from steelyard.balance.words import instant, sentence
 
-__all__ = ["Plan", "Rates", "Seen", "balance", "diagnosis"]
+__all__ = ["Plan", "Rates", "Seen", "Weighed", "balance", "diagnosis", "weigh"]
 
 LEAST_WINDOW_SECONDS = 60.0
 WINDOW_MARGIN = 1.5
 
 
+@dataclass(frozen=True)
+class Weighed:
+    """A plan, and what it was made from as far as that was looked at."""
+
+    plan: Plan
+    picture: Picture | None = None
+    judgement: Judgement | None = None
+
+
 def balance(seen: Seen, rates: Rates, now: Instant) -> Plan:
     """Judge the open move, then decide the next one. Every answer has a reason, also "no change because ..."."""
+    return weigh(seen, rates, now).plan
+
+
+def weigh(seen: Seen, rates: Rates, now: Instant) -> Weighed:
+    """The same, with what `trace` explains it by."""
     seen = replace(seen, revisions=completed(seen.revisions))
     active = seen.active
     if active is None:
-        return _plan(seen, decide.first(seen))
+        return Weighed(_plan(seen, decide.first(seen)))
     picture = decide.look(seen, active, rates, now)
-    if seen.job.spec.suspend:
-        return _plan(seen, decide.hold("Suspended", "no change because the job is suspended"), picture, None, rates)
-    if refused := decide.refused(picture):
-        return _plan(seen, refused, picture, None, rates)
+    if outcome := decide.suspended(picture) or decide.refused(picture):
+        return Weighed(_plan(seen, outcome, picture, None, rates), picture)
     judgement = judge(active, seen, rates, now, picture.inputs) if is_open(active) else None
-    return _plan(seen, _decide(picture, judgement, rates), picture, judgement, rates)
+    plan = _plan(seen, _decide(picture, judgement, rates), picture, judgement, rates)
+    return Weighed(plan, picture, judgement)
 
 
 def _decide(picture: Picture, judgement: Judgement | None, rates: Rates) -> Outcome:

@@ -16,10 +16,15 @@ BACKLOG_SAMPLES = 30
 """So many samples of a buffer's depth say enough about its mean."""
 
 
+def bus_pod(seen: Seen) -> str:
+    """The pod that tells the depth of the buffers."""
+    return f"{seen.job.metadata.name}-bus-0"
+
+
 def backlogs(seen: Seen, rates: Rates, since: Instant, until: Instant) -> dict[Stage, Gauge]:
     """Messages stay in a buffer until they are acknowledged: by environment and reward server when a unit is done, by
     the trainer when a checkpoint commits its steps."""
-    depths = rates.series(signals.BUFFER_DEPTH, f"{seen.job.metadata.name}-bus-0")
+    depths = rates.series(signals.BUFFER_DEPTH, bus_pod(seen))
     found = {}
     for stage, buffer in FEEDS.items():
         depth = gauge(depths, since, until, buffer=buffer)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Origin, Stage, Verdict
@@ -30,35 +30,82 @@ class StageBounds:
     """Why it may become less than the spec allows, when a failed move is the reason."""
 
 
-def stage_bounds(seen: Seen, current: Allocation, now: Instant) -> dict[Stage, StageBounds]:
-    """Bounds of every stage from min, max, what somebody else owns, cooldown, the growth limit and what failed."""
-    horizon = seen.job.spec.scaling.horizon_seconds
-    lacked = never_ready(seen.revisions, horizon, now)
-    barred = barred_profiles(seen.revisions, horizon, now)
-    bounds = {}
-    for stage in Stage:
-        bound = _bounds(seen, stage, current.replicas(stage), now)
-        if not bound.frozen:
-            profiles = frozenset(profile for of, profile in barred if of is stage)
-            bound = _less(bound, stage, current.replicas(stage), lacked.get(stage), profiles)
-        bounds[stage] = bound
+Bounds = Mapping[Stage, StageBounds]
+Limiter = Callable[[Seen, Allocation, Instant, Bounds], Bounds]
+"""Takes some of what stages may become, never adds to it."""
+
+
+def stage_bounds(seen: Seen, current: Allocation, now: Instant) -> Bounds:
+    """What every stage may become, after all limiters."""
+    bounds = spec_bounds(seen.job.spec)
+    for _, limiter in LIMITERS:
+        bounds = limiter(seen, current, now, bounds)
     return bounds
 
 
-def _bounds(seen: Seen, stage: Stage, replicas: int, now: Instant) -> StageBounds:
-    spec = seen.job.spec.stage(stage).replicas
-    frozen = seen.held.get(stage) or _resting(seen, stage, now)
-    if frozen:
-        return StageBounds(replicas, replicas, frozen)
-    low = max(spec.min, -(-replicas // MOST_GROWTH))
-    high = min(spec.max, max(replicas * MOST_GROWTH, 1))
-    return StageBounds(min(low, high), high)
+def spec_bounds(spec: AgenticRLJobSpec) -> Bounds:
+    """What the spec alone allows."""
+    return {stage: StageBounds(spec.stage(stage).replicas.min, spec.stage(stage).replicas.max) for stage in Stage}
+
+
+def growth(_: Seen, current: Allocation, __: Instant, bounds: Bounds) -> Bounds:
+    """At most double or half."""
+
+    def less(stage: Stage, bound: StageBounds) -> StageBounds:
+        replicas = current.replicas(stage)
+        low = max(bound.low, -(-replicas // MOST_GROWTH))
+        high = min(bound.high, max(replicas * MOST_GROWTH, 1))
+        return replace(bound, low=min(low, high), high=high)
+
+    return {stage: less(stage, bound) for stage, bound in bounds.items()}
+
+
+def failures(seen: Seen, current: Allocation, now: Instant, bounds: Bounds) -> Bounds:
+    """Without what failed of late: fewer replicas than never got ready, no profile that was rolled back."""
+    horizon = seen.job.spec.scaling.horizon_seconds
+    lacked = never_ready(seen.revisions, horizon, now)
+    barred = barred_profiles(seen.revisions, horizon, now)
+    return {
+        stage: _less(
+            bound,
+            stage,
+            current.replicas(stage),
+            lacked.get(stage),
+            frozenset(profile for of, profile in barred if of is stage),
+        )
+        for stage, bound in bounds.items()
+    }
+
+
+def cooldown(seen: Seen, current: Allocation, now: Instant, bounds: Bounds) -> Bounds:
+    """A stage that was moved rests."""
+    return _frozen(current, bounds, {stage: why for stage in Stage if (why := _resting(seen, stage, now))})
+
+
+def ownership(seen: Seen, current: Allocation, _: Instant, bounds: Bounds) -> Bounds:
+    """What somebody else scales is left alone."""
+    return _frozen(current, bounds, seen.held)
+
+
+LIMITERS: tuple[tuple[str, Limiter], ...] = (
+    ("Growth", growth),
+    ("Failures", failures),
+    ("Cooldown", cooldown),
+    ("Ownership", ownership),
+)
+"""What narrows the spec's own bounds, in order; the last word is that of whoever owns the replicas."""
+
+
+def _frozen(current: Allocation, bounds: Bounds, why: Mapping[Stage, str]) -> Bounds:
+    still = {
+        stage: StageBounds(current.replicas(stage), current.replicas(stage), reason) for stage, reason in why.items()
+    }
+    return {**bounds, **still}
 
 
 def _less(
     bound: StageBounds, stage: Stage, replicas: int, lacked: AllocationRevision | None, barred: frozenset[str]
 ) -> StageBounds:
-    """The bound without what failed: fewer replicas than never got ready, no profile that was rolled back."""
     high, reasons = bound.high, []
     if lacked is not None:
         asked = lacked.spec.allocation.after.replicas(stage)

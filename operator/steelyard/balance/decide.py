@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from steelyard.balance.counterfactual import throughput_error
 from steelyard.balance.diagnose import symptoms, wait_graph
 from steelyard.balance.diagnose.waits import WaitGraph
 from steelyard.balance.estimate import Estimated, estimate
-from steelyard.balance.gate import Case, Veto, veto
+from steelyard.balance.gate import Case, Judged, veto
 from steelyard.balance.ledger import inputs_of, is_open, known, successor
 from steelyard.balance.model import Model, Promise
 from steelyard.balance.observe import STEPS, Observed, observe
@@ -91,6 +91,10 @@ def first(seen: Seen) -> Outcome:
     )
 
 
+def suspended(picture: Picture) -> Outcome | None:
+    return hold("Suspended", "no change because the job is suspended") if picture.seen.job.spec.suspend else None
+
+
 def refused(picture: Picture) -> Outcome | None:
     """A revision written by hand that the spec does not allow is never applied."""
     active = picture.active
@@ -103,24 +107,49 @@ def refused(picture: Picture) -> Outcome | None:
     return roll_back(picture, f"spec.stages and spec.budget do not allow it; they would allow {allowed}")
 
 
-def directed(picture: Picture) -> Outcome | None:
-    """What users demand whatever is measured, the strongest first: a pin, the spec's bounds, a hold, mode Fixed."""
-    seen, active = picture.seen, picture.active
-    spec, current = seen.job.spec, active.spec.allocation.after
-    if spec.scaling.pin is not None:
-        pinned = next((one for one in seen.revisions if one.metadata.name == spec.scaling.pin), None)
-        if pinned is None:
-            return hold("Pinned", f"no change because the pinned revision {spec.scaling.pin} does not exist")
-        return _become(picture, pinned.spec.allocation.after, "Pinned", f"pinned to {spec.scaling.pin}")
-    within = repaired(spec, current)
-    if within != current:
-        return _become(picture, within, "Bounds", "spec and pool no longer allow the allocation")
-    if held := user_hold(active, picture.now):
-        return hold("Held", f"no change because {held}")
+def pinned(picture: Picture) -> Outcome | None:
+    seen, pin = picture.seen, picture.seen.job.spec.scaling.pin
+    if pin is None:
+        return None
+    found = next((one for one in seen.revisions if one.metadata.name == pin), None)
+    if found is None:
+        return hold("Pinned", f"no change because the pinned revision {pin} does not exist")
+    return _become(picture, found.spec.allocation.after, "Pinned", f"pinned to {pin}")
+
+
+def out_of_bounds(picture: Picture) -> Outcome | None:
+    current = picture.active.spec.allocation.after
+    within = repaired(picture.seen.job.spec, current)
+    if within == current:
+        return None
+    return _become(picture, within, "Bounds", "spec and pool no longer allow the allocation")
+
+
+def held(picture: Picture) -> Outcome | None:
+    why = user_hold(picture.active, picture.now)
+    return hold("Held", f"no change because {why}") if why else None
+
+
+def fixed(picture: Picture) -> Outcome | None:
+    spec, active = picture.seen.job.spec, picture.active
     tried = active.spec.origin is Origin.USER and is_open(active)
-    if spec.scaling.mode == "Fixed" and not tried:
-        return _become(picture, spec.initial_allocation, "Fixed", "mode Fixed")
-    return None
+    if spec.scaling.mode != "Fixed" or tried:
+        return None
+    return _become(picture, spec.initial_allocation, "Fixed", "mode Fixed")
+
+
+ORDERS: Mapping[str, Callable[[Picture], Outcome | None]] = {
+    "Pinned": pinned,
+    "Bounds": out_of_bounds,
+    "Held": held,
+    "Fixed": fixed,
+}
+"""What users demand whatever is measured, the strongest first: a pin, the spec's bounds, a hold, mode Fixed."""
+
+
+def directed(picture: Picture) -> Outcome | None:
+    """The first order that says something."""
+    return next((outcome for order in ORDERS.values() if (outcome := order(picture)) is not None), None)
 
 
 def _become(picture: Picture, wanted: Allocation, kind: str, why: str) -> Outcome:
@@ -170,20 +199,30 @@ def unmeasured(picture: Picture, rates: Rates) -> Outcome | None:
     return None
 
 
+PROPOSALS = (more_slots, better_split)
+"""What is tried, in order."""
+
+
+def case_of(picture: Picture, candidate: Candidate, model: Model, throughput: float) -> Case:
+    """A candidate with all that is needed to judge it."""
+    seen = picture.seen
+    step = seen.job.status.training.step if seen.job.status.training else None
+    return Case(candidate, model, seen.job.spec, seen.revisions, throughput, step, picture.now, picture.findings)
+
+
 def improve(picture: Picture, model: Model, throughput: float) -> Outcome:
     """The first candidate move that passes every gate, else the reason why none does."""
     seen, active = picture.seen, picture.active
     spec, current = seen.job.spec, active.spec.allocation.after
     bounds = stage_bounds(seen, current, picture.now)
-    step = seen.job.status.training.step if seen.job.status.training else None
-    refused: list[Veto] = []
-    for propose in (more_slots, better_split):
+    refused: list[Judged] = []
+    for propose in PROPOSALS:
         candidate = propose(model, spec, current, bounds, seen.quota)
         if isinstance(candidate, Infeasible):
             return hold("Infeasible", f"no change because {candidate.constraint}")
         if candidate is None:
             continue
-        case = Case(candidate, model, spec, seen.revisions, throughput, step, picture.now, picture.findings)
+        case = case_of(picture, candidate, model, throughput)
         objection = veto(case)
         if objection is None:
             return _move(picture, case)

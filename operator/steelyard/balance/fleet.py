@@ -22,9 +22,9 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from steelyard.api import AgenticRLJobSpec, Stage
-from steelyard.balance.bounds import StageBounds
+from steelyard.balance.bounds import StageBounds, spec_bounds
 from steelyard.balance.model import SERVING, Model
-from steelyard.balance.propose import runs, spec_bounds
+from steelyard.balance.propose import runs
 from steelyard.balance.purse import Purse, purse_of
 from steelyard.balance.stairs import MOST_GPUS, UNITS_PER_GPU, Floats, Units, cleaned, gpu_units, staircase
 

@@ -1,4 +1,4 @@
-"""Vetoing gates: each judges the whole plan and gives its reason in a sentence with figures. No gate edits a plan.
+"""Vetoing gates: each judges the whole plan and gives its figures, and its reason when it objects. No gate edits one.
 
 Their order is that of the reasons a reader should meet first: is there anything to gain (`dead_band`), could replicas
 cure what ails the pipeline (`fix_first`), do we trust ourselves at present (`losing_streak`), was just this tried
@@ -35,11 +35,20 @@ FAILURES_THAT_HOLD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Veto:
-    """Why a plan is not carried out."""
+class Judged:
+    """What one rule says of a plan, with its figures, whether it objects or not."""
 
     kind: str
-    reason: str
+    """CamelCase name of the rule, as `Decision.kind`."""
+    passed: bool
+    figure: str
+    """What was found."""
+    needed: str
+    """What it would have to be."""
+    reason: str = ""
+    """Why it objects, in a sentence."""
+    remedy: str = ""
+    """What would change that."""
 
 
 @dataclass(frozen=True)
@@ -78,90 +87,130 @@ class Case:
         )
 
 
-def veto(case: Case) -> Veto | None:
+def veto(case: Case) -> Judged | None:
     """The first gate that objects, None when the move may be made."""
-    return next((objected for gate in GATES if (objected := gate(case)) is not None), None)
+    return next((judged for gate in GATES if not (judged := gate(case)).passed), None)
 
 
-def dead_band(case: Case) -> Veto | None:
-    least = case.spec.scaling.min_gain_percent / 100
-    gain = case.candidate.gain
-    if case.saves or gain >= max(least, 1e-6):
-        return None
-    return Veto(
+def dead_band(case: Case) -> Judged:
+    least, gain = case.spec.scaling.min_gain_percent, case.candidate.gain
+    if case.saves:
+        figure = f"{gain * 100:+.0f} % of throughput, {percent(case.saved_share)} of the GPUs freed"
+        return Judged("DeadBand", True, figure, f"{least} % of the GPUs freed (minGainPercent)")
+    return _judged(
         "DeadBand",
+        gain >= max(least / 100, 1e-6),
+        f"{gain * 100:+.0f} % of throughput",
+        f"at least {least} % (spec.scaling.minGainPercent)",
         f"no change because the best move would gain {percent(gain)} of {number(case.throughput)} trajectories/s, "
-        f"less than minGainPercent {case.spec.scaling.min_gain_percent}",
+        f"less than minGainPercent {least}",
+        _lower_gain(gain),
     )
 
 
-def losing_streak(case: Case) -> Veto | None:
+def fix_first(case: Case) -> Judged:
+    found = objection(case.findings, case.candidate.before, case.candidate.after)
+    return _judged(
+        "FixFirst",
+        found is None,
+        found.symptom if found else "no symptom that replicas cannot cure",
+        "none",
+        f"no change because replicas are no cure: {found.evidence}; see {found.look_first}" if found else "",
+        f"first see to {found.look_first}" if found else "",
+    )
+
+
+def losing_streak(case: Case) -> Judged:
     failed = failures_in_a_row(case.revisions)
     left = _time_left(failed[: len(failed) - FAILURES_THAT_HOLD + 1], case)
-    if len(failed) < FAILURES_THAT_HOLD or left <= 0:
-        return None
     good = last_good(case.revisions)
-    return Veto(
+    return _judged(
         "LosingStreak",
+        len(failed) < FAILURES_THAT_HOLD or left <= 0,
+        f"{len(failed)} moves in a row were rolled back",
+        f"fewer than {FAILURES_THAT_HOLD}, or enough time since",
         f"no change because the last {len(failed)} moves were all rolled back; the last good allocation"
         f"{f' ({good.metadata.name})' if good else ''} is held for {seconds(left)} more",
+        f"time: {seconds(left)}",
     )
 
 
-def fix_first(case: Case) -> Veto | None:
-    found = objection(case.findings, case.candidate.before, case.candidate.after)
-    if found is None:
-        return None
-    return Veto("FixFirst", f"no change because replicas are no cure: {found.evidence}; see {found.look_first}")
-
-
-def barred(case: Case) -> Veto | None:
+def barred(case: Case) -> Judged:
     failed = failures_of(case.revisions, case.candidate.before, case.candidate.after)
     left = _time_left(failed, case)
     if left <= 0:
-        return None
+        return Judged("Barred", True, f"{len(failed)} failures of the same move", "none of late")
     stages = ", ".join(sorted(moved(failed[0].spec.allocation.before, failed[0].spec.allocation.after)))
-    return Veto(
+    times = f"{len(failed)} failure{'s' if len(failed) > 1 else ''}"
+    return Judged(
         "Barred",
+        False,
+        f"{times} of the same move",
+        "none of late",
         f"no change because {failed[0].metadata.name} gave {stages} the same replicas and was rolled back; "
-        f"barred for {seconds(left)} more after {len(failed)} failure{'s' if len(failed) > 1 else ''}",
+        f"barred for {seconds(left)} more after {times}",
+        f"time: {seconds(left)}, or another move",
     )
 
 
-def uncertain(case: Case) -> Veto | None:
+def uncertain(case: Case) -> Judged:
+    least = case.spec.scaling.min_gain_percent
     if case.saves:
-        return None
-    least = case.spec.scaling.min_gain_percent / 100
+        return Judged("Uncertain", True, "it frees GPUs", "not asked of a move that frees GPUs")
     sure = sure_gain(case.model, case.candidate.before, case.candidate.after)
-    if sure >= least:
-        return None
-    return Veto(
+    return _judged(
         "Uncertain",
+        sure >= least / 100,
+        f"with 90 % confidence above {percent(sure)}",
+        f"above {least} % (spec.scaling.minGainPercent)",
         f"no change yet because the expected gain of {percent(case.candidate.gain)} is too uncertain: "
-        f"with 90 % confidence it is only above {percent(sure)}, and minGainPercent is "
-        f"{case.spec.scaling.min_gain_percent}",
+        f"with 90 % confidence it is only above {percent(sure)}, and minGainPercent is {least}",
+        f"more steps measured under this allocation, which narrow the estimate; {_lower_gain(sure)}",
     )
 
 
-def payback(case: Case) -> Veto | None:
+def payback(case: Case) -> Judged:
     if case.saves:
-        return None
-    horizon = float(case.spec.scaling.horizon_seconds)
+        return Judged("Payback", True, "it frees GPUs", "not asked of a move that frees GPUs")
+    horizon, left = float(case.spec.scaling.horizon_seconds), None
     if case.step is not None and case.throughput > 0:
-        left = max(case.spec.algorithm.steps - case.step, 0) * case.spec.algorithm.batch
-        horizon = min(horizon, left / case.throughput)
-    earned, cost = case.candidate.gain * horizon, case.cost
-    if earned > cost.seconds + cost.error:
-        return None
+        left = max(case.spec.algorithm.steps - case.step, 0) * case.spec.algorithm.batch / case.throughput
+    counted = min(horizon, horizon if left is None else left)
+    earned, cost = case.candidate.gain * counted, case.cost
     spread = f" (error {seconds(cost.error)})" if cost.error > 0 else ""
-    return Veto(
+    price = cost.seconds + cost.error
+    return _judged(
         "Payback",
+        earned > price,
+        f"earns {seconds(earned)} in the {seconds(counted)} that count",
+        f"more than the {seconds(cost.seconds)}{spread} of throughput that it costs",
         f"no change because the move costs {seconds(cost.seconds)} of throughput{spread} and would earn only "
-        f"{seconds(earned)} in the {seconds(horizon)} that count",
+        f"{seconds(earned)} in the {seconds(counted)} that count",
+        _longer(price, case.candidate.gain, limited=counted < horizon),
     )
 
 
-GATES: tuple[Callable[[Case], Veto | None], ...] = (dead_band, fix_first, losing_streak, barred, uncertain, payback)
+GATES: tuple[Callable[[Case], Judged], ...] = (dead_band, fix_first, losing_streak, barred, uncertain, payback)
+
+
+def _judged(kind: str, passed: bool, figure: str, needed: str, reason: str, remedy: str) -> Judged:
+    return Judged(kind, True, figure, needed) if passed else Judged(kind, False, figure, needed, reason, remedy)
+
+
+def _lower_gain(gain: float) -> str:
+    """To ask for less, where there is less to ask for."""
+    if gain * 100 < 1:
+        return "a move that gains more"
+    return f"spec.scaling.minGainPercent at most {int(gain * 100)}, or a move that gains more"
+
+
+def _longer(price: float, gain: float, *, limited: bool) -> str:
+    """How long a gain must last to pay; `limited` by what is left of the training."""
+    if gain <= 0:
+        return "a move that gains more"
+    if limited:
+        return f"{seconds(price / gain)} of training left to earn it in"
+    return f"spec.scaling.horizonSeconds above {seconds(price / gain)}"
 
 
 def _time_left(failed: Sequence[AllocationRevision], case: Case) -> float:

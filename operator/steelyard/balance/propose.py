@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from steelyard.api import AgenticRLJobSpec, Allocation, Stage
 from steelyard.balance.allocate import Infeasible, allocate
-from steelyard.balance.bounds import StageBounds
+from steelyard.balance.bounds import StageBounds, spec_bounds
 from steelyard.balance.model import SERVING, Model, Promise
 from steelyard.balance.offers import Choice, Point, Run
 from steelyard.balance.purse import Purse, purse_of
@@ -48,7 +48,7 @@ def more_slots(
 ) -> Candidate | None:
     """More environment replicas and nothing else; None when the open episodes do not hold the pipeline back."""
     grown = _more_slots(model, purse_of(spec, quota), current, bounds[Stage.ENVIRONMENT])
-    return _candidate(model, spec, current, grown) if grown != current else None
+    return candidate_of(model, spec, current, grown) if grown != current else None
 
 
 def better_split(
@@ -66,10 +66,11 @@ def better_split(
     split = _split(model, purse_of(spec, quota), current, bounds, efficient=efficient)
     if isinstance(split, Infeasible):
         return split
-    return _candidate(model, spec, current, split) if split != current else None
+    return candidate_of(model, spec, current, split) if split != current else None
 
 
-def _candidate(model: Model, spec: AgenticRLJobSpec, before: Allocation, after: Allocation) -> Candidate:
+def candidate_of(model: Model, spec: AgenticRLJobSpec, before: Allocation, after: Allocation) -> Candidate:
+    """The move from one allocation to another, with what the model promises of both."""
     prices = spec.gpu_prices
     saved = before.gpus(prices) - after.gpus(prices)
     return Candidate(before, after, model.promise(before), model.promise(after), saved)
@@ -150,8 +151,3 @@ def unbounded_gain(model: Model, spec: AgenticRLJobSpec, current: Allocation) ->
     if isinstance(best, Infeasible) or old <= 0:
         return 0.0
     return max(model.throughput(best) / old - 1, 0.0)
-
-
-def spec_bounds(spec: AgenticRLJobSpec) -> dict[Stage, StageBounds]:
-    """What the spec alone allows."""
-    return {stage: StageBounds(spec.stage(stage).replicas.min, spec.stage(stage).replicas.max) for stage in Stage}

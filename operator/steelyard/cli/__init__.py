@@ -11,6 +11,9 @@ from typer.core import TyperCommand, TyperGroup
 from steelyard.cli.session import with_session
 
 COMMANDS = {
+    "status": "Show jobs: phase, ready/desired replicas of each stage, GPUs, rates, the last decision.",
+    "explain": "Explain a decision: inputs, target, each limiter, outcome, and what would change it.",
+    "why-not": "Say what keeps a stage from having N replicas, and the threshold to cross.",
     "hold": "Hold a stage at so many replicas for a while.",
     "pause": "Freeze scaling, or suspend the pods.",
     "resume": "End the holds of a job, or let a suspended one go on.",

@@ -55,4 +55,9 @@ NOT_ALLOWED = Code("SY1101", "The job does not allow it", Exit.NEGATIVE)
 NO_SPANS = Code("SY1102", "There are no spans to show", Exit.DENIED)
 REHEARSED = Code("SY1103", "The job is being rehearsed", Exit.NEGATIVE)
 
+BROKEN_SPEC = Code("SY1110", "The job's spec breaks a rule", Exit.NEGATIVE)
+
+TIMED_OUT = Code("SY1201", "What was waited for did not come in time", Exit.TIMED_OUT)
+NEVER = Code("SY1202", "What was waited for will not come", Exit.NEGATIVE)
+
 CODES: tuple[Code, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Code))

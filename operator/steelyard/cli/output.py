@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NamedTuple, TextIO
 
 import typer
 
@@ -30,6 +30,8 @@ class Format(StrEnum):
 
 
 Output = Annotated[Format, typer.Option("-o", "--output", help="How to print it; JSON and YAML are for programs.")]
+DocumentOutput = Annotated[Format, typer.Option("-o", "--output", metavar="<table|json|yaml>", help="How to print it.")]
+"""Of commands that answer about one thing, with neither columns nor names to choose."""
 NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Leave out the line with the names of the columns.")]
 
 
@@ -66,27 +68,35 @@ def paint(text: str, tone: Tone | None, stream: TextIO | None = None) -> str:
     return f"\x1b[{tone}m{text}\x1b[0m" if tone and text and coloured(stream or sys.stdout) else text
 
 
+class Tinted(NamedTuple):
+    """A cell with a colour."""
+
+    text: str
+    tone: Tone | None
+
+
+Cell = str | Tinted
+
+
 def table(
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[str]],
-    *,
-    wide: bool = False,
-    headers: bool = True,
-    tones: Mapping[str, Tone] | None = None,
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, wide: bool = False, headers: bool = True
 ) -> list[str]:
-    """Lines of a table as kubectl draws them. `tones` colours cells by what they say."""
+    """Lines of a table as kubectl draws them."""
     shown = [index for index, column in enumerate(columns) if wide or not column.wide]
-    lines = [[row[index] or "-" for index in shown] for row in rows]
+    lines = [[_cell(row[index]) for index in shown] for row in rows]
     if headers:
-        lines.insert(0, [columns[index].name for index in shown])
-    widths = [max((len(line[place]) for line in lines), default=0) for place in range(len(shown))]
-    return [_line(cells, widths, tones or {}) for cells in lines]
+        lines.insert(0, [Tinted(columns[index].name, None) for index in shown])
+    widths = [max((len(line[place].text) for line in lines), default=0) for place in range(len(shown))]
+    return [_line(cells, widths) for cells in lines]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], tones: Mapping[str, Tone]) -> str:
-    padded = [
-        paint(cell, tones.get(cell)) + " " * (width - len(cell)) for cell, width in zip(cells, widths, strict=True)
-    ]
+def _cell(cell: Cell) -> Tinted:
+    text, tone = cell if isinstance(cell, Tinted) else (cell, None)
+    return Tinted(text or "-", tone)
+
+
+def _line(cells: Sequence[Tinted], widths: Sequence[int]) -> str:
+    padded = [paint(text, tone) + " " * (width - len(text)) for (text, tone), width in zip(cells, widths, strict=True)]
     return GAP.join(padded).rstrip()
 
 

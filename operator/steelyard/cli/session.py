@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from steelyard.api.names import Stage
 from steelyard.cli import codes
 from steelyard.cli.codes import Code, Exit
 from steelyard.cli.output import complain
@@ -21,8 +22,23 @@ from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import Object
 from steelyard.cluster.kubectl import Kubectl, from_environment
 
+
+def _stage(given: str | None) -> str | None:
+    """A stage by its key in a resource, or as it is called in object names (`reward-server`)."""
+    if given is None or given in {stage.field for stage in Stage}:
+        return given
+    if given in set(Stage):
+        return Stage(given).field
+    raise typer.BadParameter(f"{given} is none of {', '.join(stage.field for stage in Stage)}")
+
+
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob.")]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")]
+STAGE = typer.Option(
+    "--stage", metavar="STAGE", callback=_stage, help=f"One of {', '.join(one.field for one in Stage)}."
+)
+StageName = Annotated[str | None, STAGE]
+AskedStage = Annotated[str, STAGE]
 Prometheus = Annotated[
     str | None,
     typer.Option(

@@ -30,6 +30,7 @@ FIELD_MANAGER = "steelyard-cli"
 """What `managedFields` calls those who change objects with the command line."""
 READS_AT_ONCE = 8
 REQUEST_SECONDS = 20
+WATCH_SECONDS = 300
 PAGE = 500
 FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -150,17 +151,15 @@ class Kubectl:
                 return items, page["metadata"]["resourceVersion"]
             params["continue"] = token
 
-    def watch(
-        self, kind: Kind, namespace: str | None = None, *, since: str, selector: str = "", fields: str = ""
-    ) -> Iterator[tuple[str, Object]]:
-        """Events as (type, object) from a resourceVersion on, until the server ends the watch."""
+    @contextmanager
+    def watching(
+        self, kind: Kind, namespace: str | None, *, since: str, selector: str = "", fields: str = ""
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A kubectl that tells changes from a resourceVersion on, each a line for `event_of`."""
         params = {"watch": "true", "resourceVersion": since, "allowWatchBookmarks": "true"}
-        path = f"{kind.path(namespace)}?{urlencode({**params, **_selected(selector, fields)})}"
-        for line in self._lines("get", f"--raw={path}"):
-            event = json.loads(line)
-            if event["type"] == "ERROR":
-                raise meaning(f"Error from server ({event['object'].get('reason')}): {event['object'].get('message')}")
-            yield event["type"], event["object"]
+        query = urlencode({**params, "timeoutSeconds": str(WATCH_SECONDS), **_selected(selector, fields)})
+        with self.process("get", f"--raw={kind.path(namespace)}?{query}") as process:
+            yield process
 
     def logs(
         self, namespace: str, pod: str, *, container: str | None = None, follow: bool = False, **options: str
@@ -241,10 +240,6 @@ class Kubectl:
         answer: Object = json.loads(self.run(verb, f"--raw={path}", "--filename=-", stdin=json.dumps(body)))
         return answer
 
-    def _lines(self, *arguments: str) -> Iterator[str]:
-        with self.process(*arguments) as process:
-            yield from _read(process)
-
 
 def _read(process: subprocess.Popen[str]) -> Iterator[str]:
     assert process.stdout is not None
@@ -259,6 +254,14 @@ def _read(process: subprocess.Popen[str]) -> Iterator[str]:
 def from_environment(context: str | None, kubeconfig: str | None, impersonate: str | None) -> Kubectl:
     """The user's kubectl: `$KUBECTL`, else the one on PATH. kubectl itself reads `$KUBECONFIG`."""
     return Kubectl(context, kubeconfig, impersonate, os.environ.get("KUBECTL", "kubectl"))
+
+
+def event_of(line: str) -> tuple[str, Object]:
+    """(type, object) of one line of a watch; raises what an ERROR event means."""
+    event = json.loads(line)
+    if event["type"] == "ERROR":
+        raise meaning(f"Error from server ({event['object'].get('reason')}): {event['object'].get('message')}")
+    return event["type"], event["object"]
 
 
 def _selected(selector: str, fields: str) -> dict[str, str]:

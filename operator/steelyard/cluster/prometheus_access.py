@@ -29,7 +29,7 @@ WRITES = "^(POST|PUT|PATCH|DELETE)$"
 
 
 class NoPrometheus(Exception):
-    """Nothing says where Prometheus is, or what was said is no place."""
+    """Nothing says where Prometheus is, or nobody answers there as Prometheus would."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,19 @@ async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncCli
             url = f"http://kubectl{place.proxy}"
             async with httpx.AsyncClient(base_url=url, transport=transport, timeout=SECONDS, trust_env=False) as client:
                 yield client
+
+
+async def clock(client: httpx.AsyncClient) -> float:
+    """Unix seconds by Prometheus' own clock: the reader's may be wrong. NoPrometheus when it does not answer."""
+    try:
+        response = await client.get("/api/v1/query", params={"query": "time()"})
+        return float(response.json()["data"]["result"][0])
+    except httpx.HTTPError as error:
+        raise NoPrometheus(
+            f"Prometheus does not answer at {client.base_url}: {error or type(error).__name__}"
+        ) from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise NoPrometheus(f"{response.url.host}: what answers is no Prometheus ({response.status_code})") from error
 
 
 class _Api(httpx.AsyncBaseTransport):

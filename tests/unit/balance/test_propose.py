@@ -11,9 +11,9 @@ import pytest
 from steelyard.api import AgenticRLJobSpec, Allocation, RevisionPhase, Stage
 from steelyard.balance import balance
 from steelyard.balance.allocate import Infeasible
-from steelyard.balance.bounds import StageBounds
+from steelyard.balance.bounds import StageBounds, spec_bounds
 from steelyard.balance.model import Estimate, Model
-from steelyard.balance.propose import Candidate, better_split, more_slots, spec_bounds, unbounded_gain
+from steelyard.balance.propose import Candidate, better_split, more_slots, unbounded_gain
 from steelyard.balance.purse import purse_of, requests
 from tests.builders import WHOLE, a_revision
 from tests.unit.balance.builders import NOW, START, a_view, steady

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import parse_qsl, urlsplit
 
-from steelyard.cluster.kinds import BY_NAME, EVENT, JOB, LEASE, POD, POOL, REVISION, Kind, Object
+from steelyard.cluster.kinds import AUTOSCALER, BY_NAME, EVENT, JOB, LEASE, POD, POOL, REVISION, Kind, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 
-KINDS = {**BY_NAME, **{kind.name: kind for kind in (JOB, REVISION, POOL, POD, EVENT, LEASE)}}
+KINDS = {**BY_NAME, **{kind.name: kind for kind in (JOB, REVISION, POOL, POD, EVENT, LEASE, AUTOSCALER)}}
 
 
 @dataclass
@@ -25,8 +27,8 @@ class State:
     """By URL path."""
     denied: dict[str, str] = field(default_factory=dict)
     """Start of a path -> what kubectl says when it is asked for."""
-    events: dict[str, list[tuple[str, Object]]] = field(default_factory=dict)
-    """Path of a collection -> what a watch of it will tell, once."""
+    events: dict[str, list[list[tuple[str, Object]]]] = field(default_factory=dict)
+    """Path of a collection -> what its next watches will tell, watch by watch; then one stays silent."""
     calls: list[list[str]] = field(default_factory=list)
     deletions: list[Object] = field(default_factory=list)
     """What was sent along with each."""
@@ -67,15 +69,24 @@ class FakeKubectl(Kubectl):
         if arguments[0] == "logs":
             yield self._logs(arguments, _options(arguments))
             return
-        url = urlsplit(_options(arguments)["raw"])
-        events = self.state.events.pop(url.path, [])
-        yield _Process([json.dumps({"type": kind, "object": obj}) + "\n" for kind, obj in events])
+        watches = self.state.events.get(urlsplit(_options(arguments)["raw"]).path)
+        events = watches.pop(0) if watches else None
+        said, tells = os.pipe()
+        with os.fdopen(said, encoding="utf-8") as stdout, os.fdopen(tells, "w", encoding="utf-8") as stdin:
+            for kind, obj in events or ():
+                version = {"resourceVersion": f"1{obj['metadata'].get('resourceVersion', '')}"}
+                changed = {**obj, "metadata": {**obj["metadata"], **version}}
+                stdin.write(json.dumps({"type": kind, "object": changed}) + "\n")
+            stdin.flush()
+            if events is not None:
+                stdin.close()
+            yield _Process(stdout)
 
     def _logs(self, arguments: tuple[str, ...], options: Mapping[str, str]) -> _Process:
         pod = next(argument for argument in arguments[1:] if not argument.startswith("--"))
         self._may(f"{POD.path(options['namespace'], pod)}/log")
         key = f"{pod}/{options.get('container', '')}" + ("/previous" if options.get("previous") == "true" else "")
-        return _Process([f"{line}\n" for line in self.state.logs.get(key, [])])
+        return _Process(io.StringIO("".join(f"{line}\n" for line in self.state.logs.get(key, []))))
 
     def _may(self, path: str) -> None:
         for start, words in self.state.denied.items():
@@ -122,16 +133,13 @@ class FakeKubectl(Kubectl):
 
 
 class _Process:
-    def __init__(self, lines: list[str]) -> None:
-        self.stdout, self.stderr = iter(lines), _Silent()
+    """Ends well when it has said what it has to say."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self.stdout, self.stderr = stdout, io.StringIO()
 
     def wait(self) -> int:
         return 0
-
-
-class _Silent:
-    def read(self) -> str:
-        return ""
 
 
 def put(state: State, *objects: Object) -> State:

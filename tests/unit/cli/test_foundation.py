@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from steelyard.cli import COMMANDS, app, output
 from steelyard.cli.codes import CODES, Exit
-from steelyard.cli.output import Column, Format, Tone
+from steelyard.cli.output import Cell, Column, Format, Tinted, Tone
 from steelyard.cli.session import MEANINGS, Session, with_session
 from steelyard.cluster import errors
 from steelyard.cluster.errors import ClusterError
@@ -120,8 +120,8 @@ def test_help_lists_every_command() -> None:
 
 def test_a_table_has_the_columns_that_were_asked_for_and_no_colour_off_a_terminal() -> None:
     columns = [Column("NAME"), Column("PHASE"), Column("WHY", wide=True)]
-    rows = [["calculator", "Running", "fine"], ["a", "", "unknown"]]
-    assert output.table(columns, rows, tones={"Running": Tone.GOOD}) == [
+    rows: list[list[Cell]] = [["calculator", Tinted("Running", Tone.GOOD), "fine"], ["a", "", "unknown"]]
+    assert output.table(columns, rows, wide=False, headers=True) == [
         "NAME         PHASE",
         "calculator   Running",
         "a            -",

@@ -12,7 +12,7 @@ import pytest
 from steelyard.cluster import errors
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import JOB, POD
-from steelyard.cluster.kubectl import Kubectl
+from steelyard.cluster.kubectl import Kubectl, event_of
 from steelyard.cluster.kubectl_errors import meaning
 from steelyard.cluster.prometheus_access import NoPrometheus, Service, Url, place_of
 
@@ -104,18 +104,18 @@ def test_a_deletion_is_of_the_object_that_was_seen(
     assert json.loads((tmp_path / "stdin").read_text()) == {"preconditions": {"uid": "u-1"}}
 
 
-def test_a_watch_tells_events_until_it_ends(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [{"type": "ADDED", "object": {"a": 1}}, {"type": "BOOKMARK", "object": {}}]
-    monkeypatch.setenv("ANSWER", "\n".join(map(json.dumps, lines)))
-    assert list(Kubectl(program=str(program)).watch(POD, "team", since="7")) == [("ADDED", {"a": 1}), ("BOOKMARK", {})]
+def test_a_watch_tells_changes_until_it_ends(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, {"type": "ADDED", "object": {"a": 1}})
+    with Kubectl(program=str(program)).watching(POD, "team", since="7") as process:
+        assert process.stdout is not None
+        assert [event_of(line) for line in process.stdout] == [("ADDED", {"a": 1})]
     assert "watch=true&resourceVersion=7" in asked()[1]
 
 
-def test_a_watch_that_is_too_old_says_so(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_is_too_old_says_so() -> None:
     status = {"kind": "Status", "reason": "Expired", "message": "too old resource version: 7 (9)"}
-    answers(monkeypatch, {"type": "ERROR", "object": status})
     with pytest.raises(errors.Expired, match="too old"):
-        list(Kubectl(program=str(program)).watch(POD, "team", since="7"))
+        event_of(json.dumps({"type": "ERROR", "object": status}))
 
 
 def test_a_log_that_ends_with_an_error_raises_it(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
