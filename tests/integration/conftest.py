@@ -33,7 +33,9 @@ class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # the package has no
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        if "/operator/" in file or file.endswith(("test_harness.py", "test_rules_agree.py", "test_schema.py")):
+        if any(room in file for room in ("/operator/", "/cli/")) or file.endswith(
+            ("test_harness.py", "test_rules_agree.py", "test_schema.py")
+        ):
             return "cluster"
         return "trainer" if "/test_trainer" in file else file
 

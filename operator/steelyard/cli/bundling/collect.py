@@ -82,19 +82,28 @@ def object_parts(kubectl: Kubectl, namespace: str, job: str | None) -> list[Part
     selector = f"{LABEL_JOB}={job}" if job else LABEL_JOB
 
     def listed(kind: Kind) -> Callable[[], list[Object]]:
-        return lambda: kubectl.objects(kind, namespace, selector="" if kind is kinds.AUTOSCALER else selector)
+        return lambda: _named(kind, kubectl.objects(kind, namespace, selector=chosen(kind)))
+
+    def chosen(kind: Kind) -> str:
+        return "" if kind is kinds.AUTOSCALER else selector
 
     def jobs() -> list[Object]:
-        return [kubectl.get(kinds.JOB.path(namespace, job))] if job else kubectl.objects(kinds.JOB, namespace)
+        found = [kubectl.get(kinds.JOB.path(namespace, job))] if job else kubectl.objects(kinds.JOB, namespace)
+        return _named(kinds.JOB, found)
 
     return [
         Part("jobs.yaml", "the AgenticRLJob, or all of the namespace", jobs),
         *(Part(file, f"{kind.plural} of the job", listed(kind)) for file, kind in LISTED),
-        Part("pools.yaml", "RLPools", lambda: kubectl.objects(kinds.POOL)),
+        Part("pools.yaml", "RLPools", lambda: _named(kinds.POOL, kubectl.objects(kinds.POOL))),
         Part("events.yaml", "Events about all of these", lambda: kubectl.objects(kinds.EVENT, namespace)),
         Part("operator.yaml", "the operator's Deployment", lambda: _operator(kubectl)),
         Part("versions.yaml", "versions of this tool, kubectl and Kubernetes", lambda: _versions(kubectl)),
     ]
+
+
+def _named(kind: Kind, objects: list[Object]) -> list[Object]:
+    """Items of a list do not say what they are."""
+    return [{"apiVersion": kind.api_version, "kind": kind.name, **obj} for obj in objects]
 
 
 def _operator(kubectl: Kubectl) -> list[Object]:
