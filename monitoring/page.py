@@ -16,7 +16,7 @@ from monitoring.panels import DATASOURCE, Panel
 from monitoring.promql import SCRAPED, of_jobs
 
 TAG = "steelyard"
-ALL = models.VariableOption(selected=True, text="All", value="$__all")
+ALL = models.VariableOption(selected=True, text=["All"], value=["$__all"])
 EVERY, ANY = ".+", ".*"
 """Values of All: a label that is there, and one that may be absent."""
 

@@ -57,13 +57,12 @@ def graph(
     width: int = 12,
     stacked: bool = False,
     nothing: str = UNKNOWN,
+    least: float | None = 0,
     most: float | None = None,
 ) -> timeseries.Panel:
-    """Lines over time, or areas that sum to something."""
+    """Lines over time, or areas that sum to something; `least` and `most` bound the axis."""
     panel = _described(timeseries.Panel(), title, what, unit, queries, width, HEIGHT, nothing)
-    panel.min(0).fill_opacity(60 if stacked else 8).line_width(0 if stacked else 1).show_points(
-        options.VisibilityMode.AUTO
-    )
+    panel.fill_opacity(60 if stacked else 8).line_width(0 if stacked else 1).show_points(options.VisibilityMode.AUTO)
     panel.tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI).sort(options.SortOrder.DESCENDING))
     panel.legend(
         common.VizLegendOptions()
@@ -74,6 +73,8 @@ def graph(
     )
     if stacked:
         panel.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL).group("A"))
+    if least is not None:
+        panel.min(least)
     return panel.max(most) if most is not None else panel
 
 

@@ -71,6 +71,11 @@ def increase(counters: str) -> str:
     return f"increase({counters}[{WINDOW}])"
 
 
+def delta(sums: str) -> str:
+    """Since the point before, of sums that may fall: a rate would take negative rewards for a restart."""
+    return f"delta({sums}[{WINDOW}])"
+
+
 def total(expression: str, *by: str) -> str:
     return _aggregated("sum", expression, by)
 

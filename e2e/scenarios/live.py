@@ -1,7 +1,7 @@
 """A job that runs on the cluster, as the scenarios see it: its pods, its progress, its ledger, its ids."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -22,7 +22,7 @@ class LiveJob:
 
     def __init__(self, kube: Kube, name: str) -> None:
         self.kube, self.name = kube, name
-        self._prometheus = f"http://{kube.address('monitoring', 'prometheus')}:9090"
+        self.prometheus = f"http://{kube.address('monitoring', 'prometheus')}:9090"
 
     @property
     def resource(self) -> Object:
@@ -56,6 +56,16 @@ class LiveJob:
 
     def try_allocation(self, after: Object, reason: str) -> Object:
         """Write a revision as a user would who wants it judged, and wait for the verdict."""
+        number = self.write(after, reason, timedelta())
+
+        def judged() -> Object | None:
+            revision = next(r for r in self.revisions() if r["spec"]["number"] == number)
+            return revision if (revision.get("status") or {}).get("verdict") else None
+
+        return wait_for(f"a verdict on revision {number}", judged, TRIAL_SECONDS)
+
+    def write(self, after: Object, reason: str, hold: timedelta) -> int:
+        """Write a revision as a user would, to be held for so long; its number."""
         number = int(self.revisions()[-1]["spec"]["number"]) + 1
         written = {
             "apiVersion": "steelyard.dev/v1alpha1",
@@ -64,23 +74,18 @@ class LiveJob:
             "spec": {
                 "number": number,
                 "origin": "User",
-                "expiresAt": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "expiresAt": (datetime.now(UTC) + hold).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "allocation": {"after": after},
                 "reason": reason,
             },
         }
         self.kube.apply([written], NAMESPACE)
-
-        def judged() -> Object | None:
-            revision = next(r for r in self.revisions() if r["spec"]["number"] == number)
-            return revision if (revision.get("status") or {}).get("verdict") else None
-
-        return wait_for(f"a verdict on revision {number}", judged, TRIAL_SECONDS)
+        return number
 
     def step(self) -> int | None:
         """Newest published policy version; None while nobody says."""
         answer = httpx.get(
-            f"{self._prometheus}/api/v1/query", params={"query": STEP % self.name}, timeout=5, trust_env=False
+            f"{self.prometheus}/api/v1/query", params={"query": STEP % self.name}, timeout=5, trust_env=False
         )
         rows = answer.raise_for_status().json()["data"]["result"]
         return int(float(rows[0]["value"][1])) if rows else None

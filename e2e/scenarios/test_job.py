@@ -3,12 +3,16 @@
 The tests run in this order on the same job; each leaves it training.
 """
 
+import time
 from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.dashboards import Shown, without_data
 from e2e.demo import claims
 from e2e.demo.gpus import GpuLog, gpu_value
 from e2e.evaluate import held_out_accuracy
@@ -27,6 +31,7 @@ MOVE_SECONDS = 600
 CONFESS_SECONDS = 180
 """The operator tells within a minute of a worker's last words (an integration test holds it to that); a worker that
 first imports torch, beside a job that trains on the same two cores, takes half a minute to say them."""
+DASHBOARD_TRIES = 12
 CONTAINERS = {"bus": "nats"}
 
 
@@ -78,6 +83,27 @@ def test_a_harmful_allocation_that_a_user_tries_is_taken_back_and_the_ledger_say
     assert rollback["spec"]["origin"] == "Rollback"
     assert rollback["spec"]["allocation"]["after"] == good
     assert tried["metadata"]["name"] in rollback["spec"]["reason"]
+
+
+MAY_LACK = {
+    "container_pressure_": "pressure of containers needs cgroup v2",
+    "kubelet_volume_stats_": "the provisioner of the embedded cluster reports no fill",
+    "DCGM_": "its GPUs are made up",
+}
+
+
+def test_every_panel_of_every_dashboard_has_data(job: LiveJob, kube: Kube) -> None:
+    """What happened until now gives most of them data; a hold and a pool give the others theirs."""
+    kube.apply(load_yaml(MANIFESTS / "examples" / "pool.yaml"))
+    job.write(job.revisions()[-1]["spec"]["allocation"]["after"], "while somebody looks", timedelta(seconds=20))
+
+    shown, missing = partial(Shown, NAMESPACE, job.name, seconds=1800), list[str]()
+    for _ in range(DASHBOARD_TRIES):
+        missing = without_data(job.prometheus, shown(), MAY_LACK)
+        if not missing:
+            break
+        time.sleep(5)
+    assert missing == []
 
 
 @pytest.mark.parametrize("stage", ["environment", "reward-server", "trainer", "bus", "sampler"])

@@ -128,6 +128,7 @@ def _worth() -> tuple[Panel, ...]:
             Query(told("predicted_gain_ratio", *JOB), f"{NAME} predicted"),
             Query(told("measured_gain_ratio", *JOB), f"{NAME} measured"),
             width=8,
+            least=None,
             nothing=NONE_JUDGED,
         ),
         graph(
@@ -164,7 +165,8 @@ def _replicas() -> tuple[Panel, ...]:
             "Replicas asked for that are not ready: pending, starting, or not to be had.",
             COUNT,
             Query(f"{desired} - {ready}", f"{NAME} {{{{stage}}}}"),
-        ).min(None),  # type: ignore[arg-type]
+            least=None,
+        ),
         graph(
             "Moves",
             "Revisions that came into force since the point before.",

@@ -20,6 +20,7 @@ from monitoring.panels import (
 )
 from monitoring.promql import (
     age_of_metrics,
+    delta,
     of_pods,
     per,
     quantile,
@@ -190,13 +191,19 @@ def _flow() -> tuple[Panel, ...]:
 
 
 def _learning() -> tuple[Panel, ...]:
-    reward = f"{total(rate(of_pods('steelyard_reward_sum')))} / {total(rate(of_pods('steelyard_reward_count')))}"
+    rewards, scored = (total(delta(of_pods(f"steelyard_reward_{part}"))) for part in ("sum", "count"))
     steps = of_pods("steelyard_train_step_seconds_bucket")
     intervals = of_pods("steelyard_train_step_interval_seconds_bucket")
     stale, lengths = of_pods("steelyard_staleness_bucket"), of_pods("steelyard_trajectory_tokens_bucket")
     trainer, samplers = (of_pods("steelyard_policy_version", part=part) for part in ("trainer", "sampler"))
     return (
-        graph("Reward", "Mean reward of the trajectories that were scored.", COUNT, Query(reward, "mean")).min(None),  # type: ignore[arg-type]
+        graph(
+            "Reward",
+            "Mean reward of the trajectories that were scored.",
+            COUNT,
+            Query(f"{rewards} / ({scored} > 0)", "mean"),
+            least=None,
+        ),
         graph(
             "Staleness",
             "Policy versions that trajectories lag behind when they are trained, and the most that the job allows.",
@@ -253,6 +260,7 @@ def _decisions() -> tuple[Panel, ...]:
             Query(told("predicted_gain_ratio"), "predicted"),
             Query(told("measured_gain_ratio"), "measured"),
             width=8,
+            least=None,
             nothing="no move was judged",
         ),
         graph(

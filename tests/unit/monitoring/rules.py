@@ -103,8 +103,10 @@ def treats_counters_as_counters(board: Board) -> Iterator[str]:
                 yield f"{where}: a window of {function}"
         inside = set()
         for node in nodes(parsed(expression)):
-            if isinstance(node, promql.Call) and node.func.name in ("rate", "increase"):
+            if isinstance(node, promql.Call) and node.func.name in ("rate", "increase", "delta"):
                 (selector,) = selectors(node)
+                if node.func.name == "delta" and not selector.name.startswith("steelyard_reward"):
+                    yield f"{where}: {selector.name} does not fall, so it has a rate"
                 inside.add(selector.name)
                 if OURS.get(selector.name) == "gauge":
                     yield f"{where}: {node.func.name} of the gauge {selector.name}"

@@ -62,6 +62,10 @@ BREAKS: dict[str, tuple[Rule, Break]] = {
     "a fixed window": (rules.treats_counters_as_counters, lambda b: query(b, f"rate({COUNTER}[5m])")),
     "a counter as it is": (rules.treats_counters_as_counters, lambda b: query(b, f"sum({COUNTER})")),
     "the rate of a gauge": (rules.treats_counters_as_counters, lambda b: query(b, f"rate({GAUGE}[$__rate_interval])")),
+    "a counter that is treated as one that falls": (
+        rules.treats_counters_as_counters,
+        lambda b: query(b, f"delta({COUNTER}[$__rate_interval])"),
+    ),
     "the data source of some Grafana": (
         rules.works_with_any_data_source,
         lambda b: first(b).update(datasource={"type": "prometheus", "uid": "PBFA97CFB590B2093"}),
