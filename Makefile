@@ -6,6 +6,7 @@ UV_VERSION := 0.13.9
 UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --junitxml=build/junit/$@.xml
+GENERATORS := steelyard.api.generate monitoring.generate gitops.customizations
 LEARNING_RATE ?=
 # One thread a process: torch and BLAS otherwise fight over the machine's cores, and sums change with the thread count.
 export OMP_NUM_THREADS ?= 1
@@ -28,11 +29,11 @@ $(UV):
 
 install: .venv/.installed ## the development environment in .venv, CPU torch and vLLM included
 
-generate: install ## rewrite what is generated from code: CRDs, references, dashboards, alerts
-	@$(PY) -m steelyard.api.generate && $(PY) -m monitoring.generate
+generate: install ## rewrite what is generated from code: CRDs, references, dashboards, alerts, Argo CD's data
+	@for of in $(GENERATORS); do $(PY) -m $$of || exit 1; done
 
 verify: install ## fail when a generated file is not what the code says
-	@$(PY) -m steelyard.api.generate --check && $(PY) -m monitoring.generate --check
+	@for of in $(GENERATORS); do $(PY) -m $$of --check || exit 1; done
 
 lint: install ## ruff, mypy strict, the import rules of the house
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && .venv/bin/lint-imports

@@ -50,6 +50,12 @@ PROMETHEUS = Module(
     usually="2 to 4 minutes on 2 cores the first time",
     tags="netgo,remove_all_sd,enable_kubernetes_sd",
 )
+GITOPS = Module(
+    name="gitops",
+    directory=SOURCES / "gitops",
+    packages=("./judge", "./strict"),
+    usually="1 to 2 minutes on 2 cores the first time",
+)
 
 
 @once

@@ -104,7 +104,7 @@ class PoolStatus(Model):
     observed_generation: int | None = None
     """Generation of the spec this status is about."""
     conditions: Conditions = ()
-    """Ready: whether GPUs are shared out, and why not."""
+    """Ready: whether GPUs are shared out, and why not; Stalled: whether only a person can help."""
     used: Decimal | None = None
     """GPUs of all bound pods of its jobs, terminating ones included."""
     jobs: Count | None = None

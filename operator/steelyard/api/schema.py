@@ -23,6 +23,8 @@ from steelyard.api.revision import AllocationRevision
 
 Schema = dict[str, Any]
 VALIDATIONS = "x-kubernetes-validations"
+UNSEEN = {"observedGeneration": -1}
+"""Status of an object that no operator has looked at: kstatus takes one without any status for finished."""
 
 
 class _Structural(GenerateJsonSchema):
@@ -81,7 +83,7 @@ def _resolve(node: Schema, definitions: Schema) -> Schema:
 
 
 def _without_defaults(node: Schema) -> Schema:
-    """A status says what was observed and nothing else: the API server must not fill it in."""
+    """A status says what was observed and nothing else: the API server must not fill it in, but for UNSEEN."""
     node = {key: value for key, value in node.items() if key != "default"}
     if "properties" in node:
         node["properties"] = {name: _without_defaults(value) for name, value in node["properties"].items()}
@@ -103,7 +105,9 @@ def _crd(
     schema = structural(model)
     schema["properties"]["apiVersion"] = {"type": "string"}
     schema["properties"]["kind"] = {"type": "string"}
-    schema["properties"]["status"] = _without_defaults(schema["properties"]["status"])
+    schema["properties"]["status"] = status = _without_defaults(schema["properties"]["status"])
+    if "observedGeneration" in status["properties"]:
+        status["default"] = UNSEEN
     schema["required"] = ["spec"]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from steelyard.api import PoolGrant, PoolStatus
@@ -33,7 +34,10 @@ def pool_status(pool: Pool, rows: Mapping[JobKey, Lent], reserved: Fraction, now
     generation = pool.metadata.generation
     return PoolStatus(
         observed_generation=generation,
-        conditions=(stamped(pool.status, "Ready", ready, now, generation),),
+        conditions=(
+            stamped(pool.status, "Ready", ready, now, generation),
+            stamped(pool.status, "Stalled", Fact(False, "NotStalled", "nothing waits for a person"), now, generation),
+        ),
         used=exact(used),
         jobs=len(rows),
         waiting=waiting,
@@ -45,8 +49,11 @@ def status_of_broken(pool: Pool, now: Instant) -> PoolStatus:
     """A pool whose spec breaks a rule: says so, and leaves to everybody what they have."""
     generation = pool.metadata.generation
     fact = Fact(False, "InvalidSpec", f"{pool.broken}. Every job keeps what it has and gets no more")
-    ready = stamped(pool.status, "Ready", fact, now, generation)
-    return pool.status.model_copy(update={"observed_generation": generation, "conditions": (ready,)})
+    told = (
+        stamped(pool.status, "Ready", fact, now, generation),
+        stamped(pool.status, "Stalled", replace(fact, status=True), now, generation),
+    )
+    return pool.status.model_copy(update={"observed_generation": generation, "conditions": told})
 
 
 def worth_writing(old: PoolStatus, new: PoolStatus, since_last_numbers: float) -> bool:

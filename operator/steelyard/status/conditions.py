@@ -1,6 +1,8 @@
 """Each condition from what the tick learnt: a small function with a sentence as its message.
 
-A move of ours sets neither Progressing nor Reconciling: tools that wait for a job would flap with every rebalance.
+Tools that wait for a job (kstatus in Helm and Flux, Argo CD, `kubectl wait`) read Ready, Reconciling and Stalled. Ready
+says that what the spec asks for is there, and a job that is complete or suspended has nothing more to become. A move of
+ours sets neither Progressing nor Reconciling: those tools would flap with every rebalance.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from steelyard.status.figures import moment
 from steelyard.status.tick import Tick, lacking, troubles, unschedulable
 
 STARTING, LOST, WAITING = "Starting", "ReplicasLost", "WaitingForGpus"
+STOPPING = Fact(False, "Stopping", "pods finish or hand back their work")
 
 
 def conditions(tick: Tick) -> tuple[Condition, ...]:
@@ -55,10 +58,12 @@ def stamped(before: JobStatus | PoolStatus, kind: str, fact: Fact, now: Instant,
 
 
 def _ready(tick: Tick) -> Fact:
-    if tick.over:
-        return Fact(False, "Failed" if tick.failed else "Complete", "the job has ended")
+    if tick.failed:
+        return Fact(False, "Failed", "the job has failed")
+    if tick.complete:
+        return Fact(True, "Complete", "the job did all its steps")
     if tick.job.spec.suspend:
-        return Fact(False, "Suspended", "spec.suspend is true")
+        return Fact(True, "Suspended", "nothing runs, as spec.suspend asks") if tick.stopped else STOPPING
     if tick.waits:
         return _quota_reserved(tick)
     missing = lacking(tick)
@@ -75,15 +80,15 @@ def _ready(tick: Tick) -> Fact:
 def _progressing(tick: Tick) -> Fact:
     if tick.over:
         return Fact(False, "Ended", "the job has ended")
+    if (stalled := _stalled(tick)).status:
+        return replace(stalled, status=False)
     if tick.job.spec.suspend or tick.waits:
         if tick.stopped:
             return Fact(False, "Suspended" if tick.job.spec.suspend else WAITING, "everything has stopped")
-        return Fact(True, "Stopping", "pods finish or hand back their work")
+        return replace(STOPPING, status=True)
     ready = _ready(tick)
     if ready.status or ready.reason == LOST:
         return Fact(False, ready.reason, ready.message)
-    if (stalled := _stalled(tick)).status:
-        return Fact(False, stalled.reason, stalled.message)
     return Fact(True, STARTING, ready.message)
 
 
@@ -92,7 +97,7 @@ def _suspended(tick: Tick) -> Fact:
         return Fact(False, "NotSuspended", "spec.suspend is false" if not tick.over else "the job has ended")
     if tick.stopped:
         return Fact(True, "Suspended", "all pods have stopped; claims are kept")
-    return Fact(False, "Stopping", "pods finish or hand back their work")
+    return STOPPING
 
 
 def _of_pool(tick: Tick, quota: Quota) -> Fact:

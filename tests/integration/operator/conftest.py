@@ -12,6 +12,7 @@ import pytest
 from e2e.cluster.cluster import Cluster
 from tests.integration.kubelet import Kubelet
 from tests.integration.operator.operating import NAMESPACE, Operated, Operator
+from tests.integration.operator.sharing import create
 from tests.integration.processes import Prometheus
 from tests.integration.server import Server
 
@@ -55,3 +56,13 @@ def operated(server: Server, kubelet: Kubelet, operator: Operator, namespace: st
     operated = Operated(server, kubelet, operator, namespace)
     yield operated
     operated.clear()
+
+
+@pytest.fixture
+def pool(server: Server, operated: Operated) -> Iterator[str]:
+    """A pool of six GPUs for this namespace: `high` goes before `low`."""
+    name = f"shared-{operated.namespace}"
+    create(server, name, operated.namespace)
+    yield name
+    operated.clear()
+    server.delete("RLPool", None, name)

@@ -5,37 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e.kube import Object, condition
-from tests.builders import pool_manifest
 from tests.integration.operator.operating import Operated, Operator
+from tests.integration.operator.sharing import asks, create
 from tests.integration.processes import Prometheus
 from tests.integration.server import Server
 
 pytestmark = pytest.mark.timeout(240, func_only=True)
-
-
-@pytest.fixture
-def pool(server: Server, operated: Operated) -> Iterator[str]:
-    """A pool of six GPUs for this namespace: `high` goes before `low`."""
-    name = f"shared-{operated.namespace}"
-    create(server, name, operated.namespace)
-    yield name
-    operated.clear()
-    server.delete("RLPool", None, name)
-
-
-def create(server: Server, name: str, namespace: str) -> None:
-    changes = {"gpus": 6, "queues.0.namespaces": [namespace], "queues.1.namespaces": [namespace]}
-    server.apply([pool_manifest(changes, name=name)])
-
-
-def asks(pool: str, queue: str, samplers: int) -> dict[str, Any]:
-    fixed = {"mode": "Fixed", "intervalSeconds": 1, "fixed": {"sampler": {"whole": samplers}}}
-    return {"pool": {"name": pool, "queue": queue}, "scaling": fixed, "budget.gpus": 8}
 
 
 def status(server: Server, pool: str) -> Object:

@@ -196,6 +196,20 @@ async def test_jobs_of_a_deleted_pool_keep_what_they_have_and_cannot_grow(lent: 
     assert lent.condition("one", "Stalled")[0] == "False"
 
 
+async def test_a_pool_whose_spec_breaks_waits_for_a_person(lent: Sharing) -> None:
+    lent.change_pool({"gpus": -1})
+
+    await lent.run(2)
+
+    told = {one["type"]: (one["status"], one["reason"]) for one in lent.pool_status["conditions"]}
+    assert told == {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")}
+    assert lent.grants == {"one": "8"}
+    lent.change_pool({"gpus": 8})
+    await lent.run(2)
+    healed = {one["type"]: one["status"] for one in lent.pool_status["conditions"]}
+    assert healed == {"Ready": "True", "Stalled": "False"}
+
+
 async def test_a_pool_that_comes_back_finds_its_jobs_as_they_are(lent: Sharing) -> None:
     """GitOps deletes and creates: what nobody remembers is read from what jobs have signed for."""
     before = {pod["metadata"]["name"] for pod in lent.cluster.pods()}
