@@ -23,7 +23,7 @@ from steelyard.cluster.store import Store
 from steelyard.cluster.view import PoolView, View, litter
 from tests.fake_objects import Object, applied, gpus_of, merged, owners, pod_of, runs, workload_status
 
-WATCHED = (*kinds.CHILDREN, kinds.JOB, kinds.REVISION, kinds.POD, kinds.AUTOSCALER, kinds.POOL)
+WATCHED = (*kinds.CHILDREN, kinds.JOB, kinds.REVISION, kinds.POD, kinds.AUTOSCALER, kinds.POOL, kinds.QUOTA)
 KINDS = {kind.name: kind for kind in WATCHED}
 START = 1_800_000_000.0
 

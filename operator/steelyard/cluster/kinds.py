@@ -41,6 +41,7 @@ POD = Kind("Pod", "v1", "pods")
 EVENT = Kind("Event", "v1", "events")
 LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases")
 AUTOSCALER = Kind("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
+QUOTA = Kind("ResourceQuota", "v1", "resourcequotas")
 POD_MONITOR = Kind("PodMonitor", "monitoring.coreos.com/v1", "podmonitors")
 
 CHILDREN: tuple[Kind, ...] = (

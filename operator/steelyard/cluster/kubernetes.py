@@ -38,7 +38,7 @@ STUCK_SECONDS = 20.0
 """Images are pulled meanwhile, which says nothing; a volume that cannot be mounted says so within seconds."""
 STUCK_AT_A_TIME = 5
 """One reason is enough for a condition."""
-OPTIONAL = frozenset({kinds.POD_MONITOR, kinds.AUTOSCALER, kinds.POOL})
+OPTIONAL = frozenset({kinds.POD_MONITOR, kinds.AUTOSCALER, kinds.POOL, kinds.QUOTA})
 
 
 class KubernetesCluster:
@@ -271,7 +271,7 @@ class KubernetesCluster:
                 continue
 
     def _informer(self, kind: Kind, namespace: str | None) -> Informer:
-        selector = "" if kind in (kinds.AUTOSCALER, kinds.POOL) else LABEL_JOB
+        selector = "" if kind in (kinds.AUTOSCALER, kinds.POOL, kinds.QUOTA) else LABEL_JOB
         return Informer(
             self._client,
             kind,
@@ -284,7 +284,7 @@ class KubernetesCluster:
 
 
 def _watched() -> tuple[Kind, ...]:
-    return (*kinds.CHILDREN, kinds.POD, kinds.REVISION, kinds.AUTOSCALER)
+    return (*kinds.CHILDREN, kinds.POD, kinds.REVISION, kinds.AUTOSCALER, kinds.QUOTA)
 
 
 def _is_stuck(pod: Pod, now: Instant) -> bool:

@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from steelyard.api import InvalidResource
 from steelyard.api.names import LABEL_JOB
-from steelyard.cluster import kinds, pool_records, records
+from steelyard.cluster import kinds, pool_records, records, resource_quota
 from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import Child, Job, JobKey, Pod, Revision
+from steelyard.cluster.resource_quota import Left, least
 from steelyard.cluster.view import PoolView, View
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Store:
         self._jobs: dict[JobKey, Job] = {}
         self._belongings: dict[JobKey, _Belongings] = {}
         self._autoscalers: dict[tuple[str, str], str] = {}
+        self._quotas: dict[tuple[str, str], Left] = {}
         self._owners: dict[str, JobKey] = {}
         self._buried: dict[str, None] = {}
 
@@ -78,6 +80,7 @@ class Store:
             pods=tuple(mine.pods.values()),
             autoscaled=frozenset(target for (namespace, _), target in self._autoscalers.items() if namespace == key[0]),
             monitored=monitored,
+            left=least(left for (namespace, _), left in self._quotas.items() if namespace == key[0]),
             pool=self._pools.get(job.pool.name) if job.pool else None,
             pooling=self.pooling,
         )
@@ -115,6 +118,8 @@ class Store:
             self._put_pool(obj)
         elif kind is kinds.AUTOSCALER:
             self._put_autoscaler(namespace, name, records.autoscaled_deployment(obj))
+        elif kind is kinds.QUOTA:
+            self._quotas[namespace, name] = resource_quota.left_by(obj)  # it changes with every pod: worth no call
         elif owner := (metadata.get("labels") or {}).get(LABEL_JOB):
             self._put_belonging((namespace, owner), kind, obj)
 
@@ -122,6 +127,9 @@ class Store:
         self._bury(uid)
         if kind is kinds.AUTOSCALER:
             self._put_autoscaler(namespace, name, None)
+            return
+        if kind is kinds.QUOTA:
+            self._quotas.pop((namespace, name), None)
             return
         if kind is kinds.JOB:
             key = namespace, name

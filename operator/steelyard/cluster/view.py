@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from steelyard.api import AgenticRLJob, AllocationRevision, Stage
 from steelyard.api.names import BUS
+from steelyard.balance.purse import requests
 from steelyard.balance.types import PodView, Seen, StageCounts
 from steelyard.children.common import Slot, bus_name, workload_kind, workload_name
 from steelyard.children.rollout import Workload
 from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import Child, Job, JobKey, Pod
+from steelyard.cluster.resource_quota import Left
 
 STAGES = {stage.value: stage for stage in Stage}
 
@@ -36,6 +38,8 @@ class View:
     """Deployments of this namespace whose replicas a HorizontalPodAutoscaler owns."""
     monitored: bool
     """Whether the cluster knows PodMonitors."""
+    left: Left = field(default_factory=dict)
+    """What the ResourceQuotas of the namespace still admit."""
     pool: Pool | None = None
     """The pool that the job names, if there is one of this name."""
     pooling: bool = True
@@ -122,7 +126,18 @@ def seen(view: View, resource: AgenticRLJob) -> Seen:
             refused=workload.refused if workload else None,
             failed=_reasons(view.failed((stage, profile))),
         )
-    return Seen(resource, view.revisions, stages, view.held(resource))
+    return Seen(resource, view.revisions, stages, view.held(resource), _quota(view, resource))
+
+
+def _quota(view: View, resource: AgenticRLJob) -> dict[str, Fraction]:
+    """What the job's stages may request together: what their pods do already, and what is left besides."""
+    quota = dict(view.left)
+    for stage in Stage if quota else ():
+        for profile, asked in requests(resource.spec.stage(stage)).items():
+            pods = len(view.pods_of((stage, profile)))
+            for name in quota.keys() & asked.keys():
+                quota[name] += pods * asked[name]
+    return quota
 
 
 def litter(view: View) -> list[Pod]:
