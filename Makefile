@@ -13,7 +13,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept whatever the shell says: without it each process that a test starts compiles its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install generate lint unit property integration e2e test demo demo-down verify bench bench-planner bench-twin
+.PHONY: help install generate manifests lint unit property integration e2e e2e-install test demo demo-down verify bench bench-planner bench-twin
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ install: .venv/.installed ## the development environment in .venv, CPU torch and
 generate: install ## rewrite what is generated from code: CRDs, references, dashboards, alerts, Argo CD's data
 	@for of in $(GENERATORS); do $(PY) -m $$of || exit 1; done
 
+manifests: install ## rewrite what manifests/ has of the chart (needs Go)
+	@$(PY) -m e2e.manifests
+
 verify: install ## fail when a generated file is not what the code says
 	@for of in $(GENERATORS); do $(PY) -m $$of --check || exit 1; done
 
@@ -49,6 +52,9 @@ integration: install ## the operator on a real API server, the workers on a real
 
 e2e: install ## a real cluster with real containers, one long job, every fault (needs root and Go)
 	@$(PYTEST) e2e/scenarios
+
+e2e-install: install ## the part of it about Helm, kustomize and the README's commands
+	@$(PYTEST) e2e/scenarios/test_install.py
 
 test: install ## everything, from a clean checkout; ends with the count
 	@rm -rf build/junit; failed=0; \

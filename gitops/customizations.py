@@ -64,4 +64,4 @@ def generated() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(generate("python -m gitops.customizations", __doc__ or "", generated))
+    sys.exit(generate("python -m gitops.customizations", __doc__ or "", lambda _: generated()))

@@ -36,4 +36,4 @@ def _json(board: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(generate("python -m monitoring.generate", __doc__ or "", generated))
+    sys.exit(generate("python -m monitoring.generate", __doc__ or "", lambda _: generated()))

@@ -85,7 +85,8 @@ Prometheus' own and name the operator. They are gone when the job is. Counters b
 """
 _OPERATOR = """## Of the operator and of pools
 
-`/healthz`, on the same port, fails when a watch is dead or the Lease is lost, with the reason as its text.
+On the same port `/healthz` fails when a watch is dead or the Lease is lost, and `/readyz` until the operator acts; the
+reason is their text.
 """
 _OTHERS = """## What the operator reads
 

@@ -58,6 +58,20 @@ GITOPS = Module(
 )
 
 
+# Both Helms in one go.mod, with Kubernetes' libraries in its own version: most of them are compiled already. Helm 3 has
+# to be told which Kubernetes `helm template` compares a chart's kubeVersion with; Helm 4 knows.
+HELM3, HELM4 = (
+    Module(
+        name=f"helm{major}",
+        directory=SOURCES / "helm",
+        packages=(f"helm.sh/helm/v{major}/cmd/helm",),
+        usually="1 to 2 minutes on 2 cores the first time",
+        ldflags=f"-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={VERSION[2]}",
+    )
+    for major in (3, 4)
+)
+
+
 @once
 def key(module: Module) -> str:
     sources = ("go.mod", "go.sum", "*/*.go")

@@ -20,7 +20,7 @@ from e2e.demo.gpus import GpuLog, gpu_value
 from e2e.demo.report import Report, revision_row
 from e2e.evaluate import held_out_accuracy
 from e2e.images.build import TARGETS, build
-from e2e.install import MANIFESTS, install_operator
+from e2e.install import MANIFESTS, install_operator, load_release
 from e2e.kube import Kube, Object, condition, load_yaml
 
 NAMESPACE = "default"
@@ -116,9 +116,9 @@ def run(learning_rate: str | None, console: Console) -> Report:
     cluster = Cluster("demo", progress)
     with watch.measure("cluster"):
         cluster.up(prometheus=True)
-        cluster.load(*sorted(set(images.values())))
+        load_release(cluster, images)
         with progress.step("the operator"):
-            install_operator(cluster, images)
+            install_operator(cluster)
     kube = Kube(cluster.kubeconfig)
     job, *others = load_yaml(MANIFESTS / "examples" / "calculator.yaml")
     if learning_rate is not None:

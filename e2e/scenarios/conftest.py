@@ -6,9 +6,11 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.cluster.progress import Progress
+from e2e.helm import Helm, helm
 from e2e.images.build import TARGETS, build
-from e2e.install import install_operator
+from e2e.install import NAMESPACE, load_release
 from e2e.kube import Kube
+from e2e.readme import README, Terminal, commands
 
 SECONDS = 1800
 """Of one test, the cluster's start included: a bound for what hangs, not a promise of speed."""
@@ -21,14 +23,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def installed() -> Iterator[Cluster]:
-    """The cluster, with the operator running."""
+def cluster() -> Iterator[Cluster]:
+    """The cluster; the namespaces of the operator and of the jobs take restricted pods only."""
     progress = Progress()
     images = build(TARGETS, progress)
     with Cluster("scenarios", progress).up(prometheus=True) as cluster:
-        cluster.load(*sorted(set(images.values())))
-        install_operator(cluster, images)
+        load_release(cluster, images)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        cluster.kubectl("label", "namespace", "default", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def helms(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Helm]:
+    """Helm 3 and Helm 4, by major version."""
+    return {n: helm(n, tmp_path_factory.mktemp(f"helm{n}"), cluster.kubeconfig) for n in (3, 4)}
+
+
+@pytest.fixture(scope="session")
+def terminal(cluster: Cluster, helms: dict[int, Helm], tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """A newcomer's shell."""
+    return Terminal(helms[4], cluster.kubeconfig, tmp_path_factory.mktemp("bin"))
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster, terminal: Terminal) -> Cluster:
+    """The cluster, with the operator installed as the first of the newcomer's commands says."""
+    install, *_ = commands(*README)
+    assert install.startswith("helm install")
+    terminal.run(install)
+    return cluster
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ async def run(settings: Settings) -> None:
     client = await connect(settings.kubeconfig, telemetry.count_request)
     lease = Lease(client, settings.lease_namespace, settings.lease_name, settings.identity)
     client.fence = lease.fence
-    cluster = KubernetesCluster(client, settings.namespaces)
+    cluster = KubernetesCluster(client, settings.namespaces, pod_monitors=settings.pod_monitors)
     async with httpx.AsyncClient(
         base_url=settings.prometheus_url, timeout=settings.prometheus_timeout_seconds, follow_redirects=False
     ) as http:
@@ -59,7 +59,8 @@ async def run(settings: Settings) -> None:
         telemetry.lease_held.set_function(lambda: float(lease.held))
         telemetry.under_control.set_function(lambda: float(len(controller)))
         telemetry.silence.set_function(lambda: max(cluster.silence().values()))
-        async with serving(telemetry, settings.http_port, lambda: complaints(cluster, lease)):
+        checks = {"/healthz": lambda: complaints(cluster, lease), "/readyz": lambda: obstacles(cluster, lease)}
+        async with serving(telemetry, settings.http_port, checks):
             try:
                 await _until_stopped(settings, cluster, lease, stop)
             finally:
@@ -78,6 +79,12 @@ def complaints(cluster: KubernetesCluster, lease: Lease) -> list[str]:
     return found
 
 
+def obstacles(cluster: KubernetesCluster, lease: Lease) -> list[str]:
+    """Why this operator does not act yet."""
+    found = [f"the state of {kind} is not read" for kind in cluster.unread()]
+    return found if lease.held else [*found, "the Lease is not held"]
+
+
 async def _until_stopped(
     settings: Settings, cluster: KubernetesCluster, lease: Lease, stop: Callable[[], Awaitable[None]]
 ) -> None:
@@ -92,7 +99,7 @@ async def _until_stopped(
         log.info("the state of all children is read")
         await kopf.operator(
             registry=registry,
-            settings=handlers.settings(),
+            settings=handlers.settings(clusterwide=not settings.namespaces),
             namespaces=settings.namespaces,
             clusterwide=not settings.namespaces,
             standalone=True,

@@ -42,9 +42,13 @@ def register(
     kopf.on.event(GROUP, VERSION, JOB_PLURAL, registry=registry)(job_event)
 
 
-def settings() -> kopf.OperatorSettings:
-    """kopf without what we do not use: no events of its own, no scanning beyond need, short time-outs."""
+def settings(*, clusterwide: bool) -> kopf.OperatorSettings:
+    """kopf without what we do not use: no events of its own, no scanning beyond need, short time-outs.
+
+    An operator of single namespaces needs no right to watch namespaces and CRDs: all it serves is named and was read.
+    """
     chosen = kopf.OperatorSettings()
+    chosen.scanning.disabled = not clusterwide
     chosen.posting.enabled = False
     chosen.networking.request_timeout = 20
     chosen.watching.server_timeout = 300

@@ -29,7 +29,7 @@ def _identity() -> str:
 
 
 class Settings(BaseSettings):
-    """See `manifests/base` for how they are set in a cluster."""
+    """See `charts/steelyard` for how they are set in a cluster."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
 
@@ -39,6 +39,8 @@ class Settings(BaseSettings):
     """After which a query counts as unanswered."""
     namespaces: Annotated[tuple[str, ...], NoDecode] = ()
     """Namespaces to serve, comma separated; all when empty."""
+    pod_monitors: bool = True
+    """Whether each job gets a PodMonitor where a Prometheus Operator is; not where another one selects all pods."""
     kubeconfig: Path | None = None
     """For an operator that runs outside the cluster; in a pod the service account is used."""
     lease_namespace: str = Field(default_factory=lambda: os.environ.get("POD_NAMESPACE", "steelyard-system"))

@@ -33,9 +33,8 @@ class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # the package has no
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        if any(room in file for room in ("/operator/", "/cli/")) or file.endswith(
-            ("test_harness.py", "test_rules_agree.py", "test_schema.py")
-        ):
+        on_server = ("test_harness.py", "test_rules_agree.py", "test_schema.py", "chart/test_server.py")
+        if any(room in file for room in ("/operator/", "/cli/")) or file.endswith(on_server):
             return "cluster"
         return "trainer" if "/test_trainer" in file else file
 
@@ -46,10 +45,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's time is its own: the first one also waits for a cluster, whose programs may have to be built."""
+    """A test's time is its own: the first one also waits for a cluster or Helm, which may have to be built."""
     for item in items:
         here = Path(__file__).parent in item.path.parents
-        if here and "cluster" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+        waits = {"cluster", "programs"} & set(getattr(item, "fixturenames", ()))
+        if here and waits and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
 
 

@@ -1,6 +1,7 @@
 """`python -m steelyard.api.generate`: write everything that is made from the types, or check it with --check."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,17 +9,25 @@ from typing import Any
 
 import yaml
 
+from steelyard.api import chart
 from steelyard.api.reference import reference
 from steelyard.api.schema import all_crds
 
 _HEADER = "# Generated from operator/steelyard/api by `make generate`; do not edit.\n"
 
 
-def generated() -> dict[str, str]:
+def generated(root: Path) -> dict[str, str]:
     """Path below the repository's root -> content."""
     crds = all_crds()
-    files = {f"crds/{name}": _HEADER + as_yaml(crd) for name, crd in crds.items()}
-    return {**files, "docs/reference/crd.md": reference(crds.values())}
+    manifests = {name: _HEADER + as_yaml(crd) for name, crd in crds.items()}
+    schema = json.loads((root / "charts/steelyard/values.schema.json").read_text())
+    return {
+        **{f"crds/{name}": text for name, text in manifests.items()},
+        **{f"charts/steelyard/templates/crds/{name}": chart.crd_template(text) for name, text in manifests.items()},
+        "charts/steelyard/values.yaml": chart.values(schema),
+        "docs/reference/crd.md": reference(crds.values()),
+        "docs/reference/values.md": chart.values_reference(schema),
+    }
 
 
 class _Dumper(yaml.SafeDumper):
@@ -32,14 +41,14 @@ def as_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=150, allow_unicode=True)
 
 
-def generate(prog: str, description: str, make: Callable[[], Mapping[str, str]]) -> int:
-    """The command line of a generator: writes the files that `make` gives, or fails when one is not as it says."""
+def generate(prog: str, description: str, make: Callable[[Path], Mapping[str, str]]) -> int:
+    """The command line of a generator: writes the files that `make` gives for a root, or fails when one is not so."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--root", type=Path, default=Path(), help="root of the repository (default: here)")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a file is out of date")
     options = parser.parse_args()
     stale = []
-    for name, content in make().items():
+    for name, content in make(options.root).items():
         file = options.root / name
         if file.exists() and file.read_text() == content:
             continue

@@ -44,10 +44,18 @@ OPTIONAL = frozenset({kinds.POD_MONITOR, kinds.AUTOSCALER, kinds.POOL, kinds.QUO
 class KubernetesCluster:
     """See `steelyard.cluster.Cluster` for what each call promises."""
 
-    def __init__(self, client: Client, namespaces: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        pod_monitors: bool = True,
+    ) -> None:
         self.store = Store()
         self._client, self._clock = client, clock
         self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._pod_monitors = pod_monitors
         self._informers = [self._informer(kind, ns) for kind in _watched() for ns in self._namespaces]
         self.store.pooling = not namespaces  # pools have no namespace: an operator of single ones may not read them
         if self.store.pooling:
@@ -66,15 +74,20 @@ class KubernetesCluster:
             group.create_task(self.audit.run(), name="audit of jobs")
 
     async def synced(self) -> None:
-        """Return when the whole state of all children has been read, and of all jobs where pools are shared."""
+        """Return when the whole state of all jobs and their children has been read."""
         for informer in self._informers:
             await informer.synced.wait()
-        while self.store.pooling and not self._jobs_read:
+        while not self._jobs_read:
             try:
                 await self._read_jobs()
             except ClusterError as error:
                 log.info("%s", error)
                 await asyncio.sleep(RETRY_SECONDS)
+
+    def unread(self) -> list[str]:
+        """Kinds whose state `synced` waits for."""
+        kinds_unread = {informer.kind.name for informer in self._informers if not informer.synced.is_set()}
+        return sorted(kinds_unread if self._jobs_read else {*kinds_unread, kinds.JOB.name})
 
     def silence(self) -> dict[str, float]:
         """Seconds since each kind's watch was last heard."""
@@ -93,7 +106,8 @@ class KubernetesCluster:
 
     @property
     def _monitored(self) -> bool:
-        return any(informer.present for informer in self._informers if informer.kind is kinds.POD_MONITOR)
+        monitors = (informer for informer in self._informers if informer.kind is kinds.POD_MONITOR)
+        return self._pod_monitors and any(informer.present for informer in monitors)
 
     async def record(self, job: AgenticRLJob, revision: AllocationRevision) -> AllocationRevision:
         name, namespace = revision.metadata.name, job.metadata.namespace
@@ -176,9 +190,10 @@ class KubernetesCluster:
         await self._tell(event_about(kinds.POOL, pool.metadata, kind, reason, message))
 
     async def _read_jobs(self) -> None:
-        items, _ = await self._client.list_pages(kinds.JOB.path(), "")
-        for obj in items:
-            self.store.put(kinds.JOB, obj)
+        for namespace in self._namespaces:
+            items, _ = await self._client.list_pages(kinds.JOB.path(namespace), "")
+            for obj in items:
+                self.store.put(kinds.JOB, obj)
         self._jobs_read = True
 
     async def _tell(self, event: Object) -> None:

@@ -19,7 +19,7 @@ from steelyard.cluster.kinds import BY_NAME
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 
-OPERATOR = "app.kubernetes.io/name=steelyard-operator"
+OPERATOR = "app.kubernetes.io/name=steelyard,app.kubernetes.io/component=operator"
 """Selects the operator's Deployment."""
 VARIABLE = "STEELYARD_PROMETHEUS_URL"
 SECONDS = 20.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -66,19 +66,19 @@ class Telemetry:
 
 
 @asynccontextmanager
-async def serving(telemetry: Telemetry, port: int, complaints: Callable[[], list[str]]) -> AsyncIterator[int]:
-    """Serve while the block runs. /healthz fails with the complaints, so that the kubelet restarts a deaf operator."""
+async def serving(telemetry: Telemetry, port: int, checks: Mapping[str, Callable[[], list[str]]]) -> AsyncIterator[int]:
+    """Serve while the block runs. `checks` are paths and what is wrong there; one that finds something answers 503."""
 
     async def metrics(_: web.Request) -> web.Response:
         page = await asyncio.to_thread(generate_latest, telemetry.registry)  # half a second for a thousand jobs
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def healthz(_: web.Request) -> web.Response:
-        said = complaints()
+    async def check(request: web.Request) -> web.Response:
+        said = checks[request.path]()
         return web.Response(text="\n".join(said) or "ok", status=503 if said else 200)
 
     app = web.Application()
-    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz)])
+    app.add_routes([web.get("/metrics", metrics), *(web.get(path, check) for path in checks)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - Prometheus and the kubelet come from outside the pod

@@ -1,4 +1,4 @@
-"""The operator as a process of its own, with the rights that `manifests/base` gives it and no others."""
+"""The operator as a process of its own, with the rights that `manifests/` gives it and no others."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="session")
 def credentials(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig of the operator's service account; its Deployment is installed without replicas."""
-    manifests = cluster.kubectl("kustomize", ROOT / "manifests/base")
+    return credentials_of(cluster, ROOT / "manifests/overlays/cluster", NAMESPACE, tmp_path_factory.mktemp("operator"))
+
+
+def credentials_of(cluster: Cluster, overlay: Path, namespace: str, folder: Path) -> Path:
+    """Install an overlay whose operator lives in a namespace; what its service account may do, as a kubeconfig."""
+    manifests = cluster.kubectl("kustomize", overlay)
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=manifests)
-    cluster.kubectl("scale", "deployment/steelyard-operator", "--replicas=0", f"--namespace={NAMESPACE}")
-    token = cluster.kubectl("create", "token", "steelyard-operator", f"--namespace={NAMESPACE}", "--duration=4h")
+    cluster.kubectl("scale", "deployment/steelyard-operator", "--replicas=0", f"--namespace={namespace}")
+    token = cluster.kubectl("create", "token", "steelyard-operator", f"--namespace={namespace}", "--duration=4h")
     config = json.loads(cluster.kubectl("config", "view", "--raw", "--output=json"))
     config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
-    path = tmp_path_factory.mktemp("operator") / "kubeconfig"
+    path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
     return path
 

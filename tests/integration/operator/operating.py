@@ -42,13 +42,14 @@ class Operator(Process):
         folder: Path,
         identity: str = "operator-0",
         namespaces: str = "",
+        lease_namespace: str = NAMESPACE,
     ) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         settings = {
             "STEELYARD_KUBECONFIG": str(kubeconfig),
             "STEELYARD_PROMETHEUS_URL": prometheus,
             "STEELYARD_HTTP_PORT": str(port),
-            "STEELYARD_LEASE_NAMESPACE": NAMESPACE,
+            "STEELYARD_LEASE_NAMESPACE": lease_namespace,
             "STEELYARD_IDENTITY": identity,
             "STEELYARD_NAMESPACES": namespaces,
         }
@@ -59,6 +60,11 @@ class Operator(Process):
         """The value of one series of its own metrics, 0 when it is not there."""
         page = httpx.get(f"{self.url}/metrics", timeout=5, trust_env=False).text
         return next((float(line.split()[-1]) for line in page.splitlines() if line.startswith(f"{series} ")), 0.0)
+
+    def refused(self) -> list[str]:
+        """Requests that the API server did not allow, by verb."""
+        page = httpx.get(f"{self.url}/metrics", timeout=5, trust_env=False).text
+        return [line for line in page.splitlines() if 'api_requests_total{outcome="403"' in line]
 
     def memory_mib(self) -> float:
         return self.metric("process_resident_memory_bytes") / 2**20

@@ -16,7 +16,7 @@ LARGEST_BYTES = 200 * 1024
 """A client-side apply keeps the whole object in an annotation of at most 256 KiB (ray-project/kuberay#271)."""
 
 CRDS = sorted(all_crds().items())
-GENERATED = generated()
+GENERATED = generated(ROOT)
 SUPPORTED = {
     "additionalProperties",
     "anyOf",

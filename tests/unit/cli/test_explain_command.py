@@ -12,6 +12,7 @@ from steelyard.api import Allocation
 from steelyard.cli import looking
 from steelyard.cli.looking import Measured, Scene
 from steelyard.cluster.kinds import AUTOSCALER, JOB, POD, REVISION
+from steelyard.cluster.prometheus_access import OPERATOR
 from tests.unit.cli.documents import Explanation, PastDecision, WhyNot
 from tests.unit.cli.fake_kubectl import State
 from tests.unit.cli.world import World, lived, steelyard
@@ -108,9 +109,7 @@ def test_nobody_says_where_prometheus_is(world: World, monkeypatch: pytest.Monke
     monkeypatch.undo()
     code, out, err = explain(world.state(), monkeypatch=monkeypatch)
     assert code == 0
-    assert (
-        "SY1010 default/calculator: no Deployment with the label app.kubernetes.io/name=steelyard-operator says" in err
-    )
+    assert f"SY1010 default/calculator: no Deployment with the label {OPERATOR} says" in err
     assert "DECISION" in out
 
 

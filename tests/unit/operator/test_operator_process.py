@@ -112,7 +112,10 @@ async def test_health_fails_with_its_reasons() -> None:
     telemetry, complaints = Telemetry(), list[str]()
     telemetry.count_request("GET", "200", 0.002)
 
-    async with serving(telemetry, 0, lambda: complaints) as port, httpx.AsyncClient(trust_env=False) as http:
+    checks = {"/healthz": lambda: complaints, "/readyz": lambda: ["the Lease is not held"]}
+    async with serving(telemetry, 0, checks) as port, httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.get(f"http://127.0.0.1:{port}/readyz")
+        assert (answer.status_code, answer.text) == (503, "the Lease is not held")
         assert (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
         complaints.append("the watch of Pod is dead")
         answer = await http.get(f"http://127.0.0.1:{port}/healthz")
@@ -158,6 +161,11 @@ async def test_kopf_is_asked_for_events_alone_so_that_it_leaves_no_trace_on_the_
         ("put", "AgenticRLJob", "calculator"),
         ("remove", "AgenticRLJob", "calculator", "u"),
     ]
+
+
+@pytest.mark.parametrize("clusterwide", [True, False])
+def test_namespaces_and_crds_are_watched_only_by_an_operator_of_the_whole_cluster(clusterwide: bool) -> None:
+    assert handlers.settings(clusterwide=clusterwide).scanning.disabled is not clusterwide
 
 
 def test_old_revisions_go_but_never_one_that_is_still_needed() -> None:

@@ -1,0 +1,123 @@
+"""What the API server says of the chart: each object is valid, each pod restricted, everybody has the right rights."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.cluster import Cluster
+from e2e.cluster.shell import Failed
+from e2e.helm import CHART, RELEASE, Helm
+from e2e.kube import Object, wait_for
+from tests.integration.chart.rendered import EVERYTHING, NARROW, pods
+
+UNKNOWN_HERE = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+NAMESPACES = ("steelyard-system", "team-a", "team-b")
+
+
+@pytest.fixture(scope="module")
+def rooms(cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster with the namespaces that the values name, all restricted."""
+    made = [{"metadata": {"name": name}, "apiVersion": "v1", "kind": "Namespace"} for name in NAMESPACES]
+    cluster.kubectl("apply", "--server-side", "--filename=-", stdin=_list(made))
+    cluster.kubectl("label", "--overwrite", "namespace", *NAMESPACES, "pod-security.kubernetes.io/enforce=restricted")
+    yield cluster
+    cluster.kubectl("delete", "namespace", *NAMESPACES[1:], "--wait=false")
+
+
+@pytest.mark.parametrize("values", [EVERYTHING, NARROW], ids=["all namespaces", "two namespaces"])
+def test_every_object_is_valid(rooms: Cluster, newest: Helm, values: Object) -> None:
+    objects = [obj for obj in newest.objects(values) if obj["kind"] not in UNKNOWN_HERE]
+    dry = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-")
+
+    said = rooms.kubectl(*dry, stdin=_list(objects)).splitlines()
+
+    assert len(said) == len(objects)
+
+
+def test_every_pod_keeps_the_restricted_standard(rooms: Cluster, newest: Helm) -> None:
+    found = dict(pods(newest.objects(EVERYTHING)))
+    assert len(found) == 3
+
+    for number, spec in enumerate(found.values()):
+        created = rooms.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(_pod(number, spec)))
+        assert "created" in created
+
+
+def test_a_pod_that_does_not_keep_it_is_refused_here(rooms: Cluster, newest: Helm) -> None:
+    """Otherwise the test above shows nothing."""
+    spec = next(spec for _, spec in pods(newest.objects(EVERYTHING)))
+    spec["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+
+    with pytest.raises(Failed, match="violates PodSecurity"):
+        rooms.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(_pod(0, spec)))
+
+
+def test_the_notes_say_the_next_command_and_what_was_left_out(rooms: Cluster, newest: Helm) -> None:
+    here = dataclasses.replace(newest, kubeconfig=rooms.kubeconfig)
+    values = {**EVERYTHING, "crds": {"install": False}}
+
+    said = here("install", RELEASE, CHART, "--namespace=team-a", "--dry-run=server", values=values)
+
+    notes = said.partition("NOTES:")[2]
+    assert f"helm test {RELEASE} --namespace team-a" in notes
+    assert "kubectl steelyard explain calculator" in notes
+    assert {kind for kind in UNKNOWN_HERE if f"no {kind} was made" in notes} == UNKNOWN_HERE
+
+
+ALLOWED = [
+    ("view", "get", "agenticrljobs", True),
+    ("view", "watch", "allocationrevisions", True),
+    ("view", "create", "agenticrljobs", False),
+    ("view", "patch", "allocationrevisions", False),
+    ("edit", "create", "agenticrljobs", True),
+    ("edit", "create", "allocationrevisions", True),
+    ("edit", "deletecollection", "agenticrljobs", True),
+    ("edit", "patch", "agenticrljobs/status", False),
+    ("admin", "delete", "allocationrevisions", True),
+    ("admin", "create", "rlpools", False),
+]
+
+
+@pytest.fixture(scope="module")
+def people(rooms: Cluster, newest: Helm) -> Cluster:
+    """Whoever may view, edit or administer team-a, with the chart's roles for users."""
+    roles = [obj for obj in newest.objects() if obj["kind"] == "ClusterRole" and "aggregate-to-" in str(obj)]
+    rooms.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=_list(roles))
+    for role in ("view", "edit", "admin"):
+        rooms.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}", "--namespace=team-a")
+    wait_for("the roles to be gathered", lambda: may(rooms, "admin", "delete", "allocationrevisions"), 30)
+    return rooms
+
+
+@pytest.mark.parametrize(("role", "verb", "resource", "allowed"), ALLOWED)
+def test_rights_on_a_namespace_are_rights_on_its_jobs(
+    people: Cluster, role: str, verb: str, resource: str, allowed: bool
+) -> None:
+    assert may(people, role, verb, resource) is allowed
+
+
+def may(cluster: Cluster, user: str, verb: str, resource: str) -> bool:
+    """What the API server would answer such a request in team-a; pools are in no namespace."""
+    what, _, subresource = resource.partition("/")
+    namespace = "" if what == "rlpools" else "team-a"
+    asked = {"namespace": namespace, "verb": verb, "group": "steelyard.dev", "resource": what}
+    asked |= {"subresource": subresource}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": asked},
+    }
+    answer = json.loads(cluster.kubectl("create", "--filename=-", "--output=json", stdin=json.dumps(review)))
+    return bool(answer["status"].get("allowed"))
+
+
+def _pod(number: int, spec: Object) -> Object:
+    metadata = {"name": f"pod-{number}", "namespace": "team-a"}
+    here = {**spec, "serviceAccountName": "default", "priorityClassName": ""}  # what is not there is not the question
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": here}
+
+
+def _list(objects: list[Object]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
