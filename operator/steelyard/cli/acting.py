@@ -15,7 +15,7 @@ from steelyard.api.names import GROUP, JOB_KIND, LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.balance.types import Seen
 from steelyard.cli import codes
-from steelyard.cli.durations import duration, written
+from steelyard.cli.ages import duration, length
 from steelyard.cli.gitops import git_owner, patch_for_git
 from steelyard.cli.holds import NotAllowed
 from steelyard.cli.output import Format, complain, note, write
@@ -36,7 +36,7 @@ def _stage(text: str) -> Stage:
 
 
 For = Annotated[
-    int | None, typer.Option("--for", parser=duration, metavar="TIME", help="How long: 30m, 2h, 1d; else until ended.")
+    int | None, typer.Option("--for", parser=length, metavar="TIME", help="How long: 30m, 2h, 1d; else until ended.")
 ]
 StageOption = Annotated[Stage, typer.Option("--stage", parser=_stage, metavar="STAGE", help=", ".join(Stage))]
 
@@ -132,7 +132,7 @@ def how_long(seconds: int | None, until: datetime | None) -> str:
     """`for 1h, until 2026-11-30T14:05:00Z`; `until you resume it`."""
     if seconds is None or until is None:
         return "until you resume it"
-    return f"for {written(seconds)}, until {until:%Y-%m-%dT%H:%M:%SZ}"
+    return f"for {duration(seconds)}, until {until:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def resumed_by(name: str, namespace: str) -> str:

@@ -9,6 +9,7 @@ import typer
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(r"(?:\d+[smhd])+")
+LONGEST = 366 * 86400
 PART = re.compile(r"(\d+)([smhd])")
 
 
@@ -40,6 +41,19 @@ def seconds_option(text: str, option: str) -> float:
         return seconds_of(text)
     except NoTime as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def length(text: str | int) -> int:
+    """Whole seconds, at least one: the parser of an option, which its default passes too."""
+    if isinstance(text, int):
+        return text
+    try:
+        seconds = int(seconds_of(text))
+    except NoTime as error:
+        raise typer.BadParameter(str(error)) from error
+    if not 0 < seconds <= LONGEST:
+        raise typer.BadParameter(f"{text!r} is no duration between a second and a year")
+    return seconds
 
 
 def instant_option(text: str, option: str, at: datetime) -> datetime:

@@ -13,9 +13,10 @@ import typer
 
 from steelyard.cli.bundling import collect
 from steelyard.cli.bundling.collect import Bundle, Part
+from steelyard.cli.bundling.measured import measured
 from steelyard.cli.codes import Exit
 from steelyard.cli.output import note
-from steelyard.cli.session import Session
+from steelyard.cli.session import Prometheus, Session
 from steelyard.cluster.errors import ClusterError, Forbidden
 from steelyard.cluster.kinds import Object
 
@@ -29,11 +30,12 @@ def bundle(
         Path | None, typer.Option("-o", "--output", metavar="FILE.tar.gz", help="Default: a name with the time.")
     ] = None,
     lines: Annotated[int, typer.Option(min=1, help="Newest lines of every log.")] = LINES,
+    prometheus: Prometheus = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would hold, and read no more than names.")
     ] = False,
 ) -> Exit:
-    """Collect a job's objects, events and logs in one file, without secrets.
+    """Collect a job's objects, events, metrics and logs in one file, without secrets.
 
     Secrets are never read; what looks like one in objects, configuration or logs is withheld. manifest.yaml in the file
     says what is missing and what was withheld: read it, and the file, before you pass it on. The name of the file goes
@@ -43,7 +45,7 @@ def bundle(
     parts = collect.object_parts(session.kubectl, session.namespace, job)
     if dry_run:
         return _list(session, parts, lines)
-    collected = _collect(session, parts, lines)
+    collected = _collect(session, parts, lines, prometheus)
     asked = {"time": f"{now:%Y-%m-%dT%H:%M:%SZ}", "namespace": session.namespace, "job": job or "all"}
     collected.files[collect.MANIFEST] = collected.manifest(asked)
     name = f"steelyard-{job or session.namespace}-{now:%Y%m%dT%H%M%SZ}"
@@ -71,7 +73,7 @@ def _list(session: Session, parts: list[Part], lines: int) -> Exit:
     return Exit.OK
 
 
-def _collect(session: Session, parts: list[Part], lines: int) -> Bundle:
+def _collect(session: Session, parts: list[Part], lines: int, prometheus: str | None) -> Bundle:
     """Objects first: the redactor learns from them what to look for in the logs."""
     collected = Bundle()
     note("reading objects ...")
@@ -85,6 +87,9 @@ def _collect(session: Session, parts: list[Part], lines: int) -> Bundle:
     found["events.yaml"] = _about(found["events.yaml"], mine)
     for part in parts:
         collected.add(part, found[part.file])
+    note("reading metrics ...")
+    for job in _objects(jobs):
+        measured(collected, session, str(job["metadata"]["name"]), prometheus)
     note("reading logs ...")
     pods = _objects(found["pods.yaml"])
     operators = session.kubectl.at_once([lambda: collect.operator_pods(session.kubectl)])[0]

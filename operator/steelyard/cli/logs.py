@@ -12,8 +12,8 @@ import typer
 
 from steelyard.api.names import BUS, LABEL_JOB, LABEL_STAGE, Stage
 from steelyard.cli import codes
+from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
-from steelyard.cli.durations import duration
 from steelyard.cli.log_lines import Followed, Line, parsed
 from steelyard.cli.output import Tone, complain, note, paint
 from steelyard.cli.session import Job, Session
@@ -42,7 +42,7 @@ def logs(
     ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on, with pods that come later too.")] = False,
     since: Annotated[
-        int | None, typer.Option(parser=duration, metavar="TIME", help="How far back: 90s, 10m, 2h.")
+        int | None, typer.Option(parser=length, metavar="TIME", help="How far back: 90s, 10m, 2h.")
     ] = None,
     tail: Annotated[
         int | None, typer.Option(min=0, help=f"Newest lines of each log. Default: {TAIL}, or all of --since.")

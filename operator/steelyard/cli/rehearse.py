@@ -10,8 +10,8 @@ import typer
 
 from steelyard.api.names import JOB_KIND
 from steelyard.cli import codes
+from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
-from steelyard.cli.durations import duration
 from steelyard.cli.output import Format, Output, complain, note, write
 from steelyard.cli.session import Session
 
@@ -26,7 +26,7 @@ def rehearse(
     session: Session,
     file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="Manifest with one AgenticRLJob.")],
     timeout: Annotated[
-        int, typer.Option(parser=duration, metavar="TIME", help="How long one run may take. Default: 30m.")
+        int, typer.Option(parser=length, metavar="TIME", help="How long one run may take. Default: 30m.")
     ] = TIMEOUT,
     output: Output = Format.TABLE,
 ) -> Exit:

@@ -15,8 +15,8 @@ from steelyard.api.names import LABEL_JOB
 from steelyard.children.bus import CLIENT_PORT
 from steelyard.children.common import bus_name
 from steelyard.cli import codes
+from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
-from steelyard.cli.durations import duration
 from steelyard.cli.output import Format, NoHeaders, Output, complain, note, write
 from steelyard.cli.session import Job, Session
 from steelyard.cluster import kinds
@@ -43,7 +43,7 @@ def trace(
     ] = None,
     slowest: Annotated[int, typer.Option(min=1, metavar="N", help="So many of the slowest, when none is named.")] = 10,
     since: Annotated[
-        int, typer.Option(parser=duration, metavar="TIME", help="How far back to look when none is named.")
+        int, typer.Option(parser=length, metavar="TIME", help="How far back to look when none is named.")
     ] = SINCE,
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write them all for ui.perfetto.dev, not only the slowest.")

@@ -11,6 +11,7 @@ import yaml
 from e2e.kube import Object
 from tests.integration.cli.conftest import Answer
 from tests.integration.operator.operating import Operated
+from tests.integration.processes import Prometheus
 
 SAMPLERS = "calculator-sampler-whole"
 Steelyard = Callable[..., Answer]
@@ -115,7 +116,7 @@ def test_without_rights_the_servers_words_are_told(operated: Operated, steelyard
 
 
 def test_a_bundle_of_a_real_job_names_what_it_could_not_read_and_holds_no_secret(
-    operated: Operated, steelyard: Steelyard, tmp_path: Any
+    operated: Operated, steelyard: Steelyard, prometheus: Prometheus, tmp_path: Any
 ) -> None:
     """No kubelet answers here, so logs are what is missing."""
     import tarfile
@@ -132,7 +133,7 @@ def test_a_bundle_of_a_real_job_names_what_it_could_not_read_and_holds_no_secret
     template = {"spec": {"containers": [{"name": "worker", "env": variables}]}}
     operated.start({"stages.environment.template": template})
     file = tmp_path / "b.tar.gz"
-    answer = steelyard("bundle", "calculator", "-o", str(file))
+    answer = steelyard("bundle", "calculator", "-o", str(file), "--prometheus", prometheus.url)
     assert answer.code == 4, answer.err
     with tarfile.open(file) as archive:
         found = {
@@ -147,4 +148,5 @@ def test_a_bundle_of_a_real_job_names_what_it_could_not_read_and_holds_no_secret
         pod["metadata"]["name"] for pod in operated.pods()
     }
     assert "WANDB_API_KEY" in found["pods.yaml"]
+    assert "metrics/calculator.json" in found
     assert {one["kind"] for one in yaml.safe_load(found["children/deployments.yaml"])} <= {"Deployment"}

@@ -188,7 +188,7 @@ def test_a_rule_of_the_job_is_named_with_field_and_value_and_nothing_is_written(
 
 
 USAGE = {
-    "no length of time": (("pause", "calculator", "--for", "soon"), "'soon' is no length of time such as 90s"),
+    "no length of time": (("pause", "calculator", "--for", "soon"), "'soon' is no duration; write 90s"),
     "no stage": (("hold", "calculator", "--stage", "judge", "--replicas", "1"), "stages are sampler, environment"),
     "a number below none": (
         ("hold", "calculator", "--stage", "sampler", "--replicas", "-1"),

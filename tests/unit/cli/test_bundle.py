@@ -12,19 +12,22 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from steelyard.balance.types import Rates, Series
 from steelyard.cli import app
+from steelyard.cli.looking import Measured
 from steelyard.cluster.kinds import EVENT, POD, Object
 from tests.builders import a_revision, job_manifest
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 
 SECRET = "hunter2-correct.horse"
+CREATED = "2026-11-30T12:00:00Z"
 LABELS = {"steelyard.dev/job": "calculator", "steelyard.dev/stage": "sampler"}
 
 
 def worker(name: str = "calculator-sampler-whole-abc", **container: Any) -> Object:
     return {
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
+        "metadata": {"name": name, "namespace": "default", "labels": LABELS, "creationTimestamp": CREATED},
         "spec": {"containers": [{"name": "worker", **container}]},
         "status": {"containerStatuses": [{"name": "worker", "restartCount": 1}]},
     }
@@ -48,6 +51,9 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> State:
     put(state, event("mine", "calculator-sampler-whole-abc"), event("made", "calculator-sampler-whole-zzz"))
     put(state, event("other", "somebody-else"))
     monkeypatch.setattr("steelyard.cli.session.from_environment", lambda *_: FakeKubectl(state))
+    series = Series((("stage", "sampler"), ("apiKey", SECRET)), ((10.0, 1.5), (11.0, 2.5)))
+    rates = Rates(60.0, {"steelyard_stage_slots": {"calculator-sampler-whole-abc": (series,)}})
+    monkeypatch.setattr("steelyard.cli.bundling.measured.measure", lambda *_: Measured(rates, 11.0, "http://p:9090"))
     monkeypatch.chdir(tmp_path)
     return state
 
@@ -77,7 +83,23 @@ def test_it_holds_the_job_and_all_that_belongs_to_it(state: State) -> None:
     assert files["logs/sampler/calculator-sampler-whole-abc.worker.previous.log"] == "then\n"
     assert [one["metadata"]["name"] for one in yaml.safe_load(files["events.yaml"])] == ["mine", "made"]
     assert yaml.safe_load(files["versions.yaml"])["serverVersion"] == {"gitVersion": "v1.37.0"}
-    assert "0 values withheld" in err
+    assert "1 values withheld" in err
+
+
+def test_it_holds_the_samples_that_decisions_rest_on_or_says_why_not(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("calculator", "-o", "b.tar.gz")
+    measured = json.loads(unpacked("b.tar.gz")["metrics/calculator.json"])
+    (series,) = measured["samples"]["steelyard_stage_slots"]["calculator-sampler-whole-abc"]
+    assert (measured["from"], measured["windowSeconds"]) == ("http://p:9090", 60.0)
+    assert series["samples"] == [[10.0, 1.5], [11.0, 2.5]]
+    assert SECRET not in str(series)
+
+    monkeypatch.setattr("steelyard.cli.bundling.measured.measure", lambda *_: "Prometheus: no such host")
+    code, _, err = run("calculator", "-o", "b.tar.gz")
+    assert code == 4
+    assert "missing metrics/calculator.json: Prometheus: no such host" in err
 
 
 def test_only_its_owner_may_read_it_and_nothing_else_is_left(state: State) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from steelyard.api.names import LABEL_JOB
 from steelyard.children.bus import CLIENT_PORT
 from steelyard.children.common import bus_name
-from steelyard.cli.durations import written
+from steelyard.cli.ages import duration
 from steelyard.cli.output import note
 from steelyard.cli.rehearsing.ladder import ANNOTATION_BY, ANNOTATION_SEEN, LABEL_REHEARSAL, Rung
 from steelyard.cli.rehearsing.record import Record, Scene, figures, scene
@@ -156,7 +156,7 @@ class _Watch:
             if figures(self._stories).steps >= self._rung.steps:
                 return None
             if monotonic() - self._started > self._climb.timeout:
-                return f"not done within {written(self._climb.timeout)}; {self._said}"
+                return f"not done within {duration(self._climb.timeout)}; {self._said}"
             sleep(LOOK_SECONDS)
 
     def record(self, before: Scene, after: Scene, failure: str | None) -> Record:
