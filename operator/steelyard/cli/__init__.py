@@ -12,6 +12,9 @@ from steelyard.cli.session import with_session
 
 COMMANDS = {
     "status": "Show jobs: phase, ready/desired replicas of each stage, GPUs, rates, the last decision.",
+    "tree": "Show what a job consists of: stages, workloads, pods, and what is wrong where.",
+    "top": "Watch one job: where each stage's time goes, what waits, the bottleneck, the last decisions.",
+    "history": "Show what was decided about a job, what became of it, and who changed what; the latest last.",
     "explain": "Explain a decision: inputs, target, each limiter, outcome, and what would change it.",
     "why-not": "Say what keeps a stage from having N replicas, and the threshold to cross.",
     "hold": "Hold a stage at so many replicas for a while.",

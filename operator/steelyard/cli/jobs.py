@@ -116,6 +116,11 @@ class Job:
         return any(self.holds(name) for name in ("Failed", "Stalled", "Degraded"))
 
     @property
+    def held(self) -> bool:
+        """Whether a user's hold decided last."""
+        return bool(self.decisions) and self.decisions[0].kind == "Held"
+
+    @property
     def waits_for_gpus(self) -> bool:
         """Whether its pool lends it nothing for now."""
         found = self.conditions.get("QuotaReserved")

@@ -36,6 +36,8 @@ class Watched:
     namespace: str | None = None
     selector: str = ""
     fields: str = ""
+    needed: bool = True
+    """Whether to raise when it may not be read; else it is left out, and `Following.lacking` says why."""
 
 
 @dataclass
@@ -63,13 +65,19 @@ class Following:
         self._kubectl = kubectl
         self._watches = [_Watch(of) for of in watched]
         self._selector = selectors.DefaultSelector()
+        self.lacking: dict[Kind, ClusterError] = {}
+        """What could not be read from the start."""
 
     def __enter__(self) -> Self:
-        """Everything is read; raises the first ClusterError."""
+        """Everything is read; raises the first ClusterError about what is needed."""
         try:
             found = self._kubectl.at_once([partial(self._read, watch) for watch in self._watches])
-            if error := next((one for one in found if isinstance(one, ClusterError)), None):
-                raise error
+            for watch, error in zip(self._watches, found, strict=True):
+                if error is not None and watch.of.needed:
+                    raise error
+                if error is not None:
+                    self.lacking[watch.of.kind] = error
+            self._watches = [watch for watch in self._watches if watch.of.kind not in self.lacking]
         except BaseException:
             self._selector.close()
             raise

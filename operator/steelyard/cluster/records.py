@@ -22,14 +22,13 @@ from steelyard.api import (
 )
 from steelyard.api.names import FIELD_MANAGER, LABEL_PROFILE, LABEL_STAGE
 from steelyard.children.common import ANNOTATION_DIGEST, ANNOTATION_GPUS, ANNOTATION_IMAGES
+from steelyard.cluster.problems import Problem, condition, containers, last_words, line, problem
 
 JobKey = tuple[str, str]
 """Namespace and name of a job."""
 
 LATER = "9"
 """After every time that an API server writes."""
-CONFIGURATION_ERROR = 64
-"""Exit code of a worker that only its user can help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +96,6 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a pod does not work."""
-
-    reason: str
-    message: str
-    exit_code: int | None = None
-
-    @property
-    def users(self) -> bool:
-        """Only the user can help: waiting will not."""
-        return self.exit_code == CONFIGURATION_ERROR
-
-
-@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod of a job."""
 
@@ -169,7 +154,7 @@ def child(kind: str, obj: Mapping[str, Any]) -> Child:
     annotations = metadata.get("annotations") or {}
     version = int(metadata["resourceVersion"])
     generation = int(metadata.get("generation") or 0)
-    ended = _condition(status, "Complete") or _condition(status, "Failed") or {}
+    ended = condition(status, "Complete") or condition(status, "Failed") or {}
     managed = metadata.get("managedFields") or ()
     return Child(
         kind=kind,
@@ -188,7 +173,7 @@ def child(kind: str, obj: Mapping[str, Any]) -> Child:
         updated=int(status.get("active" if kind == "Job" else "updatedReplicas") or 0),
         ready=int(status.get("ready" if kind == "Job" else "readyReplicas") or 0),
         outcome=ended.get("type"),
-        refused=_line(failure["message"]) if (failure := _condition(status, "ReplicaFailure")) else None,
+        refused=line(failure["message"]) if (failure := condition(status, "ReplicaFailure")) else None,
         message=ended.get("message", ""),
         images=annotations.get(ANNOTATION_IMAGES),
     )
@@ -198,7 +183,7 @@ def pod(obj: Mapping[str, Any]) -> Pod:
     metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     phase = status.get("phase")
-    ready = _condition(status, "Ready") is not None
+    ready = condition(status, "Ready") is not None
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -212,9 +197,9 @@ def pod(obj: Mapping[str, Any]) -> Pod:
         ended=phase in ("Succeeded", "Failed"),
         created=datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(),
         stray=_owner(metadata) is None,
-        started=any("running" in (c.get("state") or {}) or c.get("lastState") for c in _containers(status)),
-        problem=None if ready else _problem(status),
-        last_words=_last_words(status),
+        started=any("running" in (c.get("state") or {}) or c.get("lastState") for c in containers(status)),
+        problem=None if ready else problem(status),
+        last_words=last_words(status),
     )
 
 
@@ -257,52 +242,8 @@ def _owns_replicas(fields: Iterable[Mapping[str, Any]]) -> bool:
     return any("f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}) for entry in ours)
 
 
-def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """The condition of this type if it is true."""
-    for condition in status.get("conditions") or ():
-        if condition["type"] == kind and condition["status"] == "True":
-            found: Mapping[str, Any] = condition
-            return found
-    return None
-
-
 def _gpus(text: str | None) -> Fraction:
     try:
         return parse_quantity(text) if text else Fraction(0)
     except ValueError:
         return Fraction(0)
-
-
-def _problem(status: Mapping[str, Any]) -> Problem | None:
-    """The most telling reason first: what a container says, then what the scheduler says, then the pod's own."""
-    for container in _containers(status):
-        state, last = container.get("state") or {}, container.get("lastState") or {}
-        ended = state.get("terminated") or last.get("terminated") or {}
-        code = ended.get("exitCode")
-        waiting = state.get("waiting") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            said = ended.get("message") or waiting.get("message") or f"exit code {code}"
-            return Problem(waiting["reason"], _line(said), code)
-        if state.get("terminated") and code:
-            return Problem(ended.get("reason") or "Error", _line(ended.get("message") or f"exit code {code}"), code)
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return Problem(condition.get("reason") or "Unschedulable", _line(condition.get("message", "")))
-    if status.get("phase") == "Failed":
-        return Problem(status.get("reason") or "Failed", _line(status.get("message", "")))
-    return None
-
-
-def _last_words(status: Mapping[str, Any]) -> str:
-    for container in _containers(status):
-        if (ended := (container.get("state") or {}).get("terminated")) and ended.get("message"):
-            return _line(ended["message"])
-    return ""
-
-
-def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:500]

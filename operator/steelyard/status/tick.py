@@ -9,8 +9,9 @@ from steelyard.balance.types import Instant, Plan, Rates
 from steelyard.children.common import Slot
 from steelyard.children.render import Ending
 from steelyard.children.trainer import STOPPED
+from steelyard.cluster.problems import Problem
 from steelyard.cluster.quota import Means, Quota
-from steelyard.cluster.records import Child, Pod, Problem
+from steelyard.cluster.records import Child, Pod
 from steelyard.cluster.view import STAGES, View, slots
 
 PATIENCE_SECONDS = 60.0

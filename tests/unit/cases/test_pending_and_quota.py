@@ -11,7 +11,8 @@ from steelyard.api import AgenticRLJob, InvalidResource, RevisionPhase, Stage, V
 from steelyard.balance.types import PodView, Rates
 from steelyard.balance.verdict import Judgement, judge
 from steelyard.children.rollout import Workload
-from steelyard.cluster.records import Problem, child
+from steelyard.cluster.problems import Problem
+from steelyard.cluster.records import child
 from steelyard.status import status
 from tests.builders import SLICE, a_job, job_manifest
 from tests.unit.balance.builders import NOW, START, a_pod, a_view, pods_of

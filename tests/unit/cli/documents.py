@@ -234,3 +234,49 @@ class WhyNot(Document):
     api_version: Literal["cli.steelyard.dev/v1"]
     kind: Literal["WhyNot"]
     items: Annotated[list[WhyNotDocument], Field(min_length=1, max_length=1)]
+
+
+class NodeDocument(Document):
+    kind: Literal["AgenticRLJob", "Stage", "StatefulSet", "Deployment", "Job", "Pod"]
+    name: str
+    ready: Annotated[str, Field(pattern=r"^\d+/\d+$")] | None
+    state: str | None
+    revision: str | None
+    policy_version: str | None
+    created: datetime | None
+    reason: str | None
+    children: list[NodeDocument]
+
+
+class JobTree(Document):
+    api_version: Literal["cli.steelyard.dev/v1"]
+    kind: Literal["JobTree"]
+    items: Annotated[list[NodeDocument], Field(min_length=1, max_length=1)]
+
+
+class EntryDocument(Document):
+    time: datetime
+    kind: Literal["Revision", "Rollback", "Verdict", "Decision", "Change", "Event"]
+    actor: str
+    subject: str
+    stages: list[StageName]
+    text: str
+
+
+class JobHistory(Document):
+    api_version: Literal["cli.steelyard.dev/v1"]
+    kind: Literal["JobHistory"]
+    items: list[EntryDocument]
+
+
+class JobTopDocument(JobStatusDocument):
+    time_shares: dict[StageName, dict[str, float]]
+    staleness: float | None
+    waiting_pods: list[str]
+    unreadable: str | None
+
+
+class JobTop(Document):
+    api_version: Literal["cli.steelyard.dev/v1"]
+    kind: Literal["JobTop"]
+    items: Annotated[list[JobTopDocument], Field(min_length=1, max_length=1)]

@@ -7,8 +7,8 @@ from fractions import Fraction
 from steelyard.api import Condition, JobStatus, Stage
 from steelyard.balance.types import Fact
 from steelyard.children.render import Ending
+from steelyard.cluster.problems import Problem
 from steelyard.cluster.quota import Means, Quota
-from steelyard.cluster.records import Problem
 from steelyard.status import Tick
 from steelyard.status.figures import moment
 from steelyard.status.tick import PATIENCE_SECONDS

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.cluster.records import Problem, child, job, pod
+from steelyard.cluster.problems import Problem
+from steelyard.cluster.records import child, job, pod
 from tests.builders import job_manifest
 
 METADATA = {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "7", "generation": 3}

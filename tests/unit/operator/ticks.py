@@ -8,7 +8,8 @@ from typing import Any
 
 from steelyard.api import AgenticRLJob, AllocationRevision, JobStatus, Stage
 from steelyard.balance.types import Action, Decision, Fact, Plan, Rates
-from steelyard.cluster.records import Child, Job, Pod, Problem
+from steelyard.cluster.problems import Problem
+from steelyard.cluster.records import Child, Job, Pod
 from steelyard.cluster.view import View
 from steelyard.status import Tick
 from tests.builders import START, a_job, a_revision
