@@ -13,10 +13,10 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept whatever the shell says: without it each process that a test starts compiles its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install generate manifests lint unit property integration e2e e2e-install test demo demo-down verify bench bench-planner bench-twin
+.PHONY: help install generate manifests lint unit property integration screenshots e2e e2e-install test demo demo-down verify bench bench-audit bench-planner bench-twin
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 $(UV):
 	@python3 -c 'import ensurepip' 2>/dev/null || (apt-get update -qq && apt-get install -qq -y python3-venv)
@@ -58,9 +58,12 @@ e2e-install: install ## the part of it about Helm, kustomize and the README's co
 
 test: install ## everything, from a clean checkout; ends with the count
 	@rm -rf build/junit; failed=0; \
-	for suite in lint verify unit property integration e2e; do \
+	for suite in lint verify unit property integration screenshots e2e; do \
 	  echo "== $$suite"; $(MAKE) --no-print-directory $$suite || { echo "== $$suite FAILED"; failed=1; }; done; \
 	$(PY) -m e2e.summary build/junit || failed=1; exit $$failed
+
+screenshots: install ## the pages in a real browser: light and dark, wide and on a phone, into build/screenshots
+	@$(PYTEST) e2e/screenshots
 
 demo: install ## the main job on the embedded cluster, live in this terminal (LEARNING_RATE=0 shows the control run)
 	@$(PY) -m e2e.demo $(if $(LEARNING_RATE),--learning-rate $(LEARNING_RATE))
@@ -68,11 +71,14 @@ demo: install ## the main job on the embedded cluster, live in this terminal (LE
 demo-down: install ## remove the demo's cluster: no process, mount, interface or iptables rule stays
 	@$(PY) -m e2e.cluster down --name demo
 
-bench: install bench-planner ## every benchmark; each writes its last result to benchmarks/results
+bench: install bench-planner bench-audit ## every benchmark; each writes its last result to benchmarks/results
 	@for b in benchmarks/*.py; do echo "== $$b"; $(PY) $$b || exit 1; done
 
 bench-twin: install ## Steelyard against what users would pick instead, simulated: five profiles, seeds 1-5
 	@$(PY) benchmarks/twin.py
+
+bench-audit: install ## an audit of a day at 15 s resolution, from a Prometheus with a made-up day (needs Go)
+	@$(PY) -m benchmarks.audit
 
 bench-planner: install ## the cold-start planner beside Libra's, time and judged plans (LIBRA=its source runs it here too)
 	@$(PY) -m benchmarks.planner

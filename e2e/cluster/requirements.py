@@ -23,6 +23,7 @@ NODE_PACKAGES = {
     "conntrack": "conntrack",
     **IMAGE_PACKAGES,
 }
+BROWSER = "chromium-headless-shell"
 KERNEL_MODULES = ("overlay", "bridge", "br_netfilter", "veth", "nf_conntrack", "xt_comment", "xt_conntrack")
 
 
@@ -46,6 +47,14 @@ def check_images(progress: Progress) -> None:
 def check_compiler(progress: Progress) -> None:
     """What compiles the stand-ins for CUDA's libraries; g++ brings gcc, the linker and the C library's headers."""
     _packages(progress, {"g++": "g++"})
+
+
+def check_browser(progress: Progress) -> str:
+    """What takes screenshots; the path of the browser."""
+    _packages(progress, {BROWSER: BROWSER})
+    found = shutil.which(BROWSER)
+    assert found is not None
+    return found
 
 
 def root(user: int) -> None:

@@ -21,6 +21,7 @@ from steelyard.audit.report import audit, questions, verdict
 from steelyard.audit.text import text
 from steelyard.audit.waits import edges, graph
 from tests.builders import a_job, a_revision, an_allocation
+from tests.property.effort import costly, dear
 
 START, STEP, COUNT = 1_800_000_000.0, 15.0, 8
 PRICES = {
@@ -79,6 +80,7 @@ def records(draw: st.DrawFn) -> Record:
     )  # fmt: skip
 
 
+@dear
 @given(records())
 def test_every_gpu_second_that_was_held_is_booked_once(record: Record) -> None:
     time = gpu_time(record, PRICES)
@@ -97,6 +99,7 @@ def test_every_gpu_second_that_was_held_is_booked_once(record: Record) -> None:
     assert 0 <= time.known_seconds <= record.seconds
 
 
+@costly
 @given(st.dictionaries(st.sampled_from(STATES), values(rates), min_size=1))
 def test_shares_sum_to_one_or_are_all_unknown(states: dict[str, tuple[float | None, ...]]) -> None:
     found = shares(states)
@@ -106,6 +109,7 @@ def test_shares_sum_to_one_or_are_all_unknown(states: dict[str, tuple[float | No
         assert not known or sum(known) == pytest.approx(1)
 
 
+@costly
 @given(ledgers())
 def test_reigns_follow_each_other_without_overlap(ledger: tuple[AllocationRevision, ...]) -> None:
     spans = reigns(ledger, START, START + 120)
@@ -113,6 +117,7 @@ def test_reigns_follow_each_other_without_overlap(ledger: tuple[AllocationRevisi
     assert all(one.end == other.start for one, other in pairwise(spans))
 
 
+@costly
 @given(ledgers())
 def test_time_is_compared_or_unknown_and_nothing_else(ledger: tuple[AllocationRevision, ...]) -> None:
     found = versus_static(ledger, START, START + 120, PRICES)
@@ -125,6 +130,7 @@ def test_time_is_compared_or_unknown_and_nothing_else(ledger: tuple[AllocationRe
     assert found.moves > 0 or found.saved == pytest.approx(0)
 
 
+@dear
 @given(records())
 def test_a_report_of_anything_is_whole(record: Record) -> None:
     report = audit(record, 1.0)
@@ -136,6 +142,7 @@ def test_a_report_of_anything_is_whole(record: Record) -> None:
         assert 0 < wait.share <= 1
 
 
+@dear
 @given(records(), st.integers(1, COUNT))
 def test_drawings_show_what_is_there_and_break_where_nothing_is(record: Record, most: int) -> None:
     drawn = coarse(record, most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import ceil
 
 from steelyard.api import Stage
 from steelyard.audit.gputime import UNSEEN, Slot, asked_for, kind, replicas, state_shares
@@ -28,6 +29,8 @@ STATE_WORDS = {
     UNSEEN: "held, not seen",
 }
 LANE_HEIGHT, LINE_HEIGHT = 90.0, 130.0
+ROUNDING = 1e-6
+"""Shares of replicas do not sum to whole ones exactly."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,7 @@ def _lane(record: Record, stage: Stage, states: dict[str, list[float | None]]) -
 
 def _counts(most: float) -> Axis:
     """From 0 to a whole number of replicas, both marked."""
-    top = max(float(-(-most // 1)), 1.0)
-    return Axis.at(0.0, top)
+    return Axis.at(0.0, max(float(ceil(most - ROUNDING)), 1.0))
 
 
 def held_back(record: Record) -> tuple[Span, ...]:

@@ -13,7 +13,7 @@ from steelyard.audit.record import Record
 from steelyard.audit.trajectory import Part, Tool, tools, way
 from steelyard.audit.waits import Wait, biggest, edges, graph, held_back
 from steelyard.balance.diagnose.waits import WaitGraph
-from steelyard.balance.types import Advice, Remedy
+from steelyard.balance.types import Advice, Finding, Remedy
 from steelyard.balance.words import number, percent
 
 MORE = 0.01
@@ -63,6 +63,13 @@ class Audit:
         found, count = usual
         among = sum(one.bottleneck is not None for one in self.glances)
         return found.stage, f"in {count} of {among} windows; {found.evidence}"
+
+    @property
+    def first(self) -> Finding | None:
+        """What to look at first: the lowest layer's finding that most windows show, else the one seen most often."""
+        found = [one for layer in self.layers for one in layer.findings]
+        usual = [one for one in found if 2 * one[1] >= len(self.glances)]
+        return next(iter(usual or sorted(found, key=lambda one: -one[1])), (None, 0))[0]
 
     @property
     def advice(self) -> Advice | None:
@@ -184,8 +191,7 @@ def _where(of: Audit) -> Answer:
 
 def _what(of: Audit) -> Answer:
     question = "What holds it back?"
-    first = next((found for layer in of.layers for found, _ in layer.findings), None)
-    look = f"Look first at {first.look_first}." if first else ""
+    look = f"Look first at {of.first.look_first}." if of.first else ""
     if of.bottleneck is None:
         known = any(waits.shares for waits in of.waits.values())
         told = "No stage: nobody waits for one of them more than for the others." if known else "Not known."

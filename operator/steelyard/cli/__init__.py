@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from steelyard.cli.session import with_session
 
 COMMANDS = {
+    "audit": "Audit a stretch of a job's time: where it went, what holds it back, what moving GPUs is worth.",
     "status": "Show jobs: phase, ready/desired replicas of each stage, GPUs, rates, the last decision.",
     "tree": "Show what a job consists of: stages, workloads, pods, and what is wrong where.",
     "top": "Watch one job: where each stage's time goes, what waits, the bottleneck, the last decisions.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -48,7 +48,7 @@ async def ask(client: httpx.AsyncClient, about: str, endpoint: str, **parameters
         ) from error
 
 
-def indexed(rows: list[Row]) -> Index:
+def indexed(rows: Iterable[Row]) -> Index:
     """Rows by whom they are about."""
     index: dict[tuple[str, str], tuple[Series, ...]] = {}
     for labels, samples in rows:

@@ -58,7 +58,7 @@ class History:
 
         async def series(metric: str, query: str) -> dict[str, tuple[Series, ...]]:
             rows = await self._ask(metric, "query", query=query, time=f"{at:.3f}")
-            return {name: found for (_, name), found in indexed(rows).items()}
+            return {name: found for (_, name), found in indexed(map(_short, rows)).items()}
 
         return Rates(seconds, await self._all(queries, series))
 
@@ -76,3 +76,9 @@ class History:
     async def _ask(self, about: str, endpoint: str, **parameters: str) -> list[Row]:
         async with self._limit:
             return await ask(self._client, about, endpoint, **parameters)
+
+
+def _short(row: Row) -> Row:
+    """To the tenth of a millisecond, so that a record is not mostly digits that say nothing."""
+    labels, samples = row
+    return labels, tuple((at, round(value, 4)) for at, value in samples)

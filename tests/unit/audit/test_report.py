@@ -124,6 +124,13 @@ def test_findings_lie_in_layers_from_the_machines_up_with_how_often_they_were_se
     assert trajectories.findings == learning.findings == ()
 
 
+def test_the_first_thing_to_look_at_is_what_most_windows_show_not_what_one_did() -> None:
+    seen = [a_glance(1, None, Symptom.DISK_WAITS, Symptom.REWARD_QUEUE), *[a_glance(2, None, Symptom.REWARD_QUEUE)] * 2]
+    report = replace(audit(a_record()), glances=tuple(seen), layers=layers(seen))
+    assert report.first is not None
+    assert report.first.symptom is Symptom.REWARD_QUEUE
+
+
 def test_every_symptom_has_a_layer() -> None:
     found = layers([a_glance(1, None, *Symptom)])
     assert {one.symptom for layer in found for one, _ in layer.findings} == set(Symptom)

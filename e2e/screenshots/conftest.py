@@ -1,0 +1,52 @@
+"""A browser for all tests, and the pages as files: what is recorded of a real run needs no cluster."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from e2e.cluster.progress import Progress
+from e2e.cluster.requirements import check_browser
+from steelyard.audit.document import figures
+from steelyard.audit.page import page as audit_page
+from steelyard.audit.record import read
+from steelyard.audit.report import audit
+from steelyard.cli.output import document
+from steelyard.twin.compare import play
+from steelyard.twin.page import page as twin_page
+from steelyard.twin.profiles import profile
+
+RECORDING = Path(__file__).parent / "calculator.json.gz"
+"""`steelyard audit calculator -o json` of a run of the demo."""
+PRICE = 2.5
+POLICIES = ("steelyard", "uniform", "hpa-duty")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = check_browser(Progress())
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name -> file."""
+    folder = tmp_path_factory.mktemp("pages")
+    report = audit(read(gzip.decompress(RECORDING.read_bytes())), PRICE)
+    workload = replace(profile("jump", 24), prompts_per_step=4, steps=24)
+    written = {
+        "audit": audit_page(report, json.dumps(document("Audit", [figures(report)]))),
+        "twin": twin_page([play(workload, policy, 1) for policy in POLICIES]),
+    }
+    for name, text in written.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in written}
