@@ -14,8 +14,8 @@ EVERYTHING: Object = {
     "monitoring": ALL_MONITORING,
 }
 """Whatever the chart can make, for all namespaces."""
-NARROW: Object = {**EVERYTHING, "watchNamespaces": ["team-a", "team-b"]}
-"""The same for two namespaces."""
+NARROW: Object = {**EVERYTHING, "prometheus": {"bundled": {"enabled": True}}, "watchNamespaces": ["team-a", "team-b"]}
+"""The same for two namespaces, with a Prometheus that has no claim."""
 
 CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass", "Namespace"}
 

@@ -20,7 +20,6 @@ OF_A_CONTAINER: dict[str, Check] = {
     "writes only where it says (no-read-only-root-fs)": lambda c: c["securityContext"]["readOnlyRootFilesystem"],
     "asks for CPU (unset-cpu-requirements)": lambda c: parse_quantity(c["resources"]["requests"]["cpu"]) > 0,
     "is bound in memory (unset-memory-requirements)": lambda c: _within(c, "memory"),
-    "is bound in disk (container-ephemeral-storage-request-and-limit)": lambda c: _within(c, "ephemeral-storage"),
     "is not throttled, for a late round is a wrong round (not container-cpu-limit)": lambda c: (
         "cpu" not in c["resources"]["limits"]
     ),
@@ -53,6 +52,9 @@ OF_A_POD: dict[str, Check] = {
     ),
     "mounts nothing of the node's (docker-sock, sensitive-host-mounts)": lambda p: (
         not [v for v in p.get("volumes", ()) if "hostPath" in v]
+    ),
+    "fills no disk, also where none is counted (container-ephemeral-storage-request-and-limit)": lambda p: all(
+        "sizeLimit" in v["emptyDir"] for v in p.get("volumes", ()) if "emptyDir" in v
     ),
     "has an account of its own, or no token (default-service-account)": lambda p: (
         p.get("serviceAccountName", "default") != "default" or p["automountServiceAccountToken"] is False
