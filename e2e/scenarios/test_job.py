@@ -3,10 +3,13 @@
 The tests run in this order on the same job; each leaves it training.
 """
 
+import json
+import tarfile
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from e2e.install import MANIFESTS
 from e2e.install import NAMESPACE as OPERATOR_NAMESPACE
 from e2e.kube import Kube, Object, load_yaml, wait_for
 from e2e.local import TINY
+from e2e.readme import Terminal
 from e2e.scenarios.live import NAMESPACE, LiveJob
 
 STEPS = 100_000
@@ -104,6 +108,27 @@ def test_every_panel_of_every_dashboard_has_data(job: LiveJob, kube: Kube) -> No
             break
         time.sleep(5)
     assert missing == []
+
+
+def test_a_user_follows_trajectories_reads_logs_and_asks_for_help(
+    job: LiveJob, terminal: Terminal, tmp_path: Path
+) -> None:
+    """Through the user's own kubectl: ports are forwarded, logs and metrics come by way of the API server."""
+    told = json.loads(terminal.run(f"kubectl steelyard trace {job.name} -o json"))["items"]
+    trained = [one for one in told if one["outcome"] == "trained"]
+    assert trained
+    assert all(one["step"] >= 1 and one["staleness"] >= 0 and one["tokens"] > 0 for one in trained)
+    tree = terminal.run(f"kubectl steelyard trace {job.name} {trained[0]['trajectory']}")
+    assert ":8000, " in tree, "the sampler's address"
+    assert "tool calculator" in tree
+    logs = terminal.run(f"kubectl steelyard logs {job.name} --stage trainer --tail 3").splitlines()
+    assert [line.startswith(f"trainer/{job.name}-trainer-") for line in logs] == [True] * 3
+    file = tmp_path / "bundle.tar.gz"
+    terminal.run(f"kubectl steelyard bundle {job.name} -o {file}")
+    with tarfile.open(file) as bundle:
+        names = {name.partition("/")[2] for name in bundle.getnames()}
+    assert {"jobs.yaml", "pods.yaml", "versions.yaml", f"metrics/{job.name}.json", "manifest.yaml"} <= names
+    assert len([name for name in names if name.startswith("logs/")]) >= len(job.all_pods())
 
 
 @pytest.mark.parametrize("stage", ["environment", "reward-server", "trainer", "bus", "sampler"])

@@ -1,0 +1,57 @@
+"""A job is rehearsed on a real cluster: three short runs, side by side, and nothing of them stays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from e2e.install import MANIFESTS
+from e2e.kube import Kube, load_yaml, wait_for
+from e2e.readme import Terminal
+from e2e.scenarios.live import NAMESPACE
+
+EXAMPLE = MANIFESTS / "examples" / "calculator.yaml"
+SECONDS = 1200
+GONE_SECONDS = 120
+LABEL = "steelyard.dev/job"
+
+
+@pytest.fixture(scope="module")
+def rehearsed(kube: Kube, terminal: Terminal) -> list[dict[str, Any]]:
+    """What `steelyard rehearse` recorded."""
+    job, *others = load_yaml(EXAMPLE)
+    kube.apply(others, NAMESPACE)
+    told = json.loads(terminal.run(f"kubectl steelyard rehearse {EXAMPLE} -n {NAMESPACE} -o json", timeout=SECONDS))
+    found: list[dict[str, Any]] = told["items"]
+    assert [one["job"] for one in found] == [f"{job['metadata']['name']}-rehearsal-{number}" for number in (1, 2, 3)]
+    return found
+
+
+def test_every_size_comes_to_its_end_with_all_that_was_to_be_measured(rehearsed: list[dict[str, Any]]) -> None:
+    for one, steps in zip(rehearsed, (2, 3, 5), strict=True):
+        assert one["failure"] is None
+        assert one["steps"] >= steps
+        assert one["readySeconds"] > 0
+        assert one["stepSeconds"] > 0
+        assert {"tasks", "sampler", "tools", "environment", "reward", "trainerQueue", "trainer"} <= one["shares"].keys()
+        assert sum(one["shares"].values()) == pytest.approx(one["medianSeconds"], rel=0.5)
+        assert one["shares"]["tools"] > 1, "a calculation of the example takes 1.3 s"
+    assert rehearsed[0]["trained"] < rehearsed[1]["trained"] < rehearsed[2]["trained"]
+
+
+def test_a_trajectory_of_one_task_alone_is_the_quickest(rehearsed: list[dict[str, Any]]) -> None:
+    alone, everything = rehearsed[0]["medianSeconds"], rehearsed[2]["medianSeconds"]
+    assert alone < everything
+
+
+def test_nothing_of_a_rehearsal_stays(rehearsed: list[dict[str, Any]], kube: Kube) -> None:
+    names = ",".join(one["job"] for one in rehearsed)
+    assert not kube.list("AgenticRLJob", NAMESPACE, "steelyard.dev/rehearsal")
+
+    def left() -> list[str]:
+        kinds = ("Pod", "PersistentVolumeClaim", "Deployment", "AllocationRevision")
+        return [kind for kind in kinds if kube.list(kind, NAMESPACE, f"{LABEL} in ({names})")]
+
+    wait_for("all that a rung had to be gone", lambda: not left(), GONE_SECONDS)
