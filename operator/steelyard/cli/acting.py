@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from steelyard.api import AllocationRevision, Stage
+from steelyard.api import AllocationRevision
 from steelyard.api.names import GROUP, JOB_KIND, LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.balance.types import Seen
 from steelyard.cli import codes
-from steelyard.cli.ages import duration, length
+from steelyard.cli.ages import duration
 from steelyard.cli.gitops import git_owner, patch_for_git
 from steelyard.cli.holds import NotAllowed
 from steelyard.cli.output import Format, complain, note, write
@@ -26,19 +26,6 @@ from steelyard.cluster.kinds import Kind, Object
 
 TRIES = 5
 """Somebody else may take the number of a new entry between reading and writing; so often in a row only by a bug."""
-
-
-def _stage(text: str) -> Stage:
-    for stage in Stage:
-        if text in (stage.value, stage.field):
-            return stage
-    raise typer.BadParameter(f"{text!r} is no stage; stages are {', '.join(Stage)}")
-
-
-For = Annotated[
-    int | None, typer.Option("--for", parser=length, metavar="TIME", help="How long: 30m, 2h, 1d; else until ended.")
-]
-StageOption = Annotated[Stage, typer.Option("--stage", parser=_stage, metavar="STAGE", help=", ".join(Stage))]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import typer
 
 from steelyard.cli.bundling import collect
 from steelyard.cli.bundling.collect import Bundle, Part
-from steelyard.cli.bundling.measured import measured
 from steelyard.cli.codes import Exit
 from steelyard.cli.output import note
 from steelyard.cli.session import Prometheus, Session
@@ -75,6 +74,8 @@ def _list(session: Session, parts: list[Part], lines: int) -> Exit:
 
 def _collect(session: Session, parts: list[Part], lines: int, prometheus: str | None) -> Bundle:
     """Objects first: the redactor learns from them what to look for in the logs."""
+    from steelyard.cli.bundling.measured import measured
+
     collected = Bundle()
     note("reading objects ...")
     found = dict(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.api import AllocationRevision
-from steelyard.balance.words import changes
-from steelyard.cli import holds
-from steelyard.cli.acting import For, Situation, StageOption, how_long, record, refusals, resumed_by, tell
+from steelyard.cli.options import For, StageOption
 from steelyard.cli.output import Format, Output
 from steelyard.cli.session import Job, Session
 from steelyard.cluster import kinds
+
+if TYPE_CHECKING:
+    from steelyard.api import AllocationRevision
+    from steelyard.cli.acting import Situation
 
 
 def hold(
@@ -32,6 +33,9 @@ def hold(
     takes it back if it did harm. The job's spec is not touched, so GitOps has nothing to revert. Exit codes: 0 held, 3
     the job's spec does not allow it.
     """
+    from steelyard.balance.words import changes
+    from steelyard.cli import holds
+    from steelyard.cli.acting import how_long, record, refusals, resumed_by, tell
 
     def decide(at: Situation) -> AllocationRevision:
         wanted = holds.with_replicas(at.seen, stage, profile, replicas)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.api import AllocationRevision
-from steelyard.cli import holds
-from steelyard.cli.acting import For, Situation, how_long, record, refusals, resumed_by, set_spec, tell
+from steelyard.cli.options import For
 from steelyard.cli.output import Format, Output
 from steelyard.cli.session import Job, Session
 from steelyard.cluster import kinds
+
+if TYPE_CHECKING:
+    from steelyard.api import AllocationRevision
+    from steelyard.cli.acting import Situation
 
 
 def pause(
@@ -28,6 +30,9 @@ def pause(
     The present allocation is held; the pipeline goes on. With --workload the job is suspended instead; if Argo CD or
     Flux keeps its spec, the patch for Git is printed and nothing is changed. Exit codes: 0 paused, 3 not allowed.
     """
+    from steelyard.cli import holds
+    from steelyard.cli.acting import how_long, record, refusals, resumed_by, tell
+
     with refusals(session, job):
         if workload:
             _suspend(job, session, seconds, output)
@@ -44,11 +49,15 @@ def pause(
 
 
 def _freeze(at: Situation, seconds: int | None) -> AllocationRevision:
+    from steelyard.cli import holds
+
     present = holds.present(at.seen).spec.allocation.after
     return holds.hold(at.seen, present, at.until(seconds), f"{at.user} paused scaling")
 
 
 def _suspend(job: str, session: Session, seconds: int | None, output: Format) -> None:
+    from steelyard.cli.acting import set_spec, tell
+
     if seconds is not None:
         raise typer.BadParameter("is for scaling only: nobody would resume the workload", param_hint="--for")
     changed = set_spec(session, job, {"suspend": True})

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.balance.types import Seen
-from steelyard.balance.words import changes
-from steelyard.cli import holds
-from steelyard.cli.acting import Situation, look, refusals, set_spec, tell
 from steelyard.cli.output import Format, Output, note
 from steelyard.cli.session import Job, Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from steelyard.balance.types import Seen
+    from steelyard.cli.acting import Situation
 
 
 def resume(
@@ -29,6 +29,8 @@ def resume(
     The allocation before the hold is in force again, and the operator scales. Exit codes: 0 also when nothing was held,
     3 when Argo CD or Flux keeps spec.suspend (the patch for Git is printed).
     """
+    from steelyard.cli.acting import look, refusals, set_spec, tell
+
     with refusals(session, job):
         if workload:
             changed = set_spec(session, job, {"suspend": False})
@@ -39,6 +41,10 @@ def resume(
 
 
 def _end(job: str, session: Session, situation: Situation, output: Format) -> None:
+    from steelyard.balance.words import changes
+    from steelyard.cli import holds
+    from steelyard.cli.acting import tell
+
     seen = situation.seen
     ended = holds.in_force(seen, situation.now.timestamp())
     for hold in reversed(ended):  # the one in force last: none below it comes into force for a moment

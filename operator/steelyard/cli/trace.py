@@ -12,8 +12,6 @@ from typing import Annotated
 import typer
 
 from steelyard.api.names import LABEL_JOB
-from steelyard.children.bus import CLIENT_PORT
-from steelyard.children.common import bus_name
 from steelyard.cli import codes
 from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
@@ -57,6 +55,8 @@ def trace(
     reached by `kubectl port-forward`: you need the right to create pods/portforward. Exit codes: 0 shown, 6 nothing
     found.
     """
+    from steelyard.children.bus import CLIENT_PORT
+    from steelyard.children.common import bus_name
     from steelyard.cli.tracing import perfetto as events
     from steelyard.cli.tracing import tree
     from steelyard.cli.tracing.story import slowest as slowest_of

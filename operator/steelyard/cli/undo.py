@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.api import AllocationRevision
-from steelyard.balance.words import changes
-from steelyard.cli import holds
-from steelyard.cli.acting import For, Situation, how_long, record, refusals, resumed_by, tell
-from steelyard.cli.gitops import patch_for_git
+from steelyard.cli.options import For
 from steelyard.cli.output import Format, Output
 from steelyard.cli.session import Job, Session
 from steelyard.cluster import kinds
+
+if TYPE_CHECKING:
+    from steelyard.api import AllocationRevision
+    from steelyard.cli.acting import Situation
 
 
 def undo(
@@ -31,6 +31,10 @@ def undo(
     the cluster's copy of the spec is not touched. If Argo CD or Flux keeps the job, --for is needed: what lasts belongs
     into Git. Exit codes: 0 held, 3 not allowed.
     """
+    from steelyard.balance.words import changes
+    from steelyard.cli import holds
+    from steelyard.cli.acting import how_long, record, refusals, resumed_by, tell
+    from steelyard.cli.gitops import patch_for_git
 
     def decide(at: Situation) -> AllocationRevision:
         if at.git and seconds is None:

@@ -19,7 +19,6 @@ from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError, NotFound
 from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.kubectl import Kubectl
-from steelyard.cluster.prometheus_access import OPERATOR
 
 REPLICA_SET = Kind("ReplicaSet", "apps/v1", "replicasets")
 LISTED: tuple[tuple[str, Kind], ...] = (
@@ -107,6 +106,8 @@ def _named(kind: Kind, objects: list[Object]) -> list[Object]:
 
 
 def _operator(kubectl: Kubectl) -> list[Object]:
+    from steelyard.cluster.prometheus_access import OPERATOR
+
     return kubectl.objects(kinds.BY_NAME["Deployment"], selector=OPERATOR)
 
 
@@ -142,6 +143,8 @@ def _log(kubectl: Kubectl, pod: Object, container: str, lines: int, previous: st
 
 def operator_pods(kubectl: Kubectl) -> list[Object]:
     """Pods of the operator, in any namespace."""
+    from steelyard.cluster.prometheus_access import OPERATOR
+
     return kubectl.objects(kinds.POD, selector=OPERATOR)
 
 
