@@ -13,7 +13,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept whatever the shell says: without it each process that a test starts compiles its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install generate manifests lint unit property integration screenshots e2e e2e-install test demo demo-down verify bench bench-audit bench-planner bench-twin
+.PHONY: help install generate manifests lint docs unit property integration screenshots e2e e2e-install test demo demo-down verify bench bench-audit bench-planner bench-twin
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ verify: install ## fail when a generated file is not what the code says
 
 lint: install ## ruff, mypy strict, the import rules of the house
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && .venv/bin/lint-imports
+
+docs: install ## the documentation as a site in build/site; fails on a broken link, needs no network
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet && echo build/site/index.html
 
 unit: install ## fast tests: no network, no root, no cluster
 	@$(PYTEST) -n 2 --dist worksteal tests/unit

@@ -180,3 +180,19 @@ def gpus_of(pods: list[Object]) -> Fraction:
         ),
         Fraction(0),
     )
+
+
+def by_hand(number: int, before: Object, after: Object) -> Object:
+    """A revision as a user writes one, to hold an allocation."""
+    return {
+        "apiVersion": "steelyard.dev/v1alpha1",
+        "kind": "AllocationRevision",
+        "metadata": {"name": f"calculator-{number}", "labels": {"steelyard.dev/job": "calculator"}},
+        "spec": {
+            "number": number,
+            "parent": f"calculator-{number - 1}",
+            "origin": "User",
+            "allocation": {"before": before, "after": after},
+            "reason": "moved by hand",
+        },
+    }

@@ -16,7 +16,7 @@ from e2e.cluster.shell import Failed
 from e2e.kube import Object
 from steelyard.api import Stage
 from tests.builders import job_manifest
-from tests.integration.operator.operating import FIXED, SOON, Operated
+from tests.integration.operator.operating import FIXED, SOON, Operated, by_hand
 from tests.integration.processes import Prometheus
 from tests.integration.server import Refused
 from tests.integration.workers import Workers, stage_work
@@ -31,22 +31,6 @@ pytestmark = pytest.mark.timeout(240, func_only=True)
 def fixed(**stages: dict[str, int]) -> Object:
     """A change of the spec to these replicas; stages are named as in the resource, profiles left out have none."""
     return {"scaling": {"fixed": {stage: {**NO_PROFILE, **profiles} for stage, profiles in stages.items()}}}
-
-
-def by_hand(number: int, before: Object, after: Object) -> Object:
-    """A revision as a user writes one, to hold an allocation."""
-    return {
-        "apiVersion": "steelyard.dev/v1alpha1",
-        "kind": "AllocationRevision",
-        "metadata": {"name": f"calculator-{number}", "labels": {"steelyard.dev/job": "calculator"}},
-        "spec": {
-            "number": number,
-            "parent": f"calculator-{number - 1}",
-            "origin": "User",
-            "allocation": {"before": before, "after": after},
-            "reason": "moved by hand",
-        },
-    }
 
 
 def test_a_profile_changes_pod_by_pod_within_the_budget(operated: Operated) -> None:

@@ -1,0 +1,44 @@
+"""The documentation as a site: whole, and the same without a network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOADED = re.compile(
+    r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=\"?((?:https?:)?//[^\s\">]+)|@import\s+url\(([^)]+)\)"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as `make docs` builds it: a broken link or anchor, or a page that the navigation forgets, ends it."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert len(pages) > 30
+    outside = {str(page.relative_to(site)): LOADED.findall(page.read_text()) for page in pages}
+    assert {page: found for page, found in outside.items() if found} == {}
+
+
+def test_the_pictures_are_there(site: Path) -> None:
+    shown = re.findall(r'<img [^>]*?src="([^"]+)"', (site / "concepts.html").read_text())
+    assert len(shown) == 5
+    assert [name for name in shown if not (site / name).is_file()] == []
+
+
+def test_what_lies_beside_the_documentation_is_published_with_it(site: Path) -> None:
+    assert 'href="manifests/examples/minimal.yaml"' in (site / "quickstart.html").read_text()
+    assert (site / "manifests" / "examples" / "minimal.yaml").is_file()
+    assert (site / "benchmarks" / "index.html").is_file()
