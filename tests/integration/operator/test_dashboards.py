@@ -1,10 +1,11 @@
-"""Every query of every dashboard has data from a real Prometheus, once a job was moved, judged and held."""
+"""Every query of every dashboard has data from a real Prometheus, of a job that was moved, judged and held."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import product
 
 import pytest
@@ -13,6 +14,7 @@ from e2e.dashboards import Shown, without_data
 from e2e.kube import Object
 from monitoring.catalog import VLLM, Described, of_workers
 from steelyard.api import Stage
+from steelyard.api.names import API_VERSION
 from steelyard_workers.clock import State
 from steelyard_workers.metrics import OUTCOMES
 from tests.builders import pool_manifest
@@ -22,7 +24,7 @@ from tests.integration.workers import Work, Workers
 
 pytestmark = pytest.mark.timeout(240, func_only=True)
 
-SHARES = {State.BUSY: 0.4, State.TOKENS: 0.3, State.STARVED: 0.1}
+SHARES = {State.BUSY: 0.3, State.TOKENS: 0.3, State.SYNC: 0.2}
 VALUES = {
     "outcome": OUTCOMES,
     "state": tuple(State),
@@ -30,7 +32,8 @@ VALUES = {
     "kind": ("prompt", "generated", "tool"),
     "tool": ("calculator",),
 }
-PATIENCE = 15
+POOLS = f"/apis/{API_VERSION}/rlpools"
+TRIES = 20
 MAY_LACK = {
     "container_": "pods are made up, so no kubelet measures them",
     "kubelet_": "likewise",
@@ -74,59 +77,69 @@ def everything(stage: Stage) -> Work:
     return Work(counters, gauges)
 
 
-def by_hand(number: int, environments: int, hold: timedelta) -> Object:
-    return {
-        "apiVersion": "steelyard.dev/v1alpha1",
-        "kind": "AllocationRevision",
-        "metadata": {"name": f"calculator-{number}", "labels": {"steelyard.dev/job": "calculator"}},
-        "spec": {
+def at(seconds_ago: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+START = {"sampler": {"whole": 1}, "environment": {"default": 1}, "rewardServer": {"whole": 1}, "trainer": {"whole": 1}}
+MORE = {**START, "environment": {"default": 2}}
+OTHER = {**MORE, "sampler": {"slice": 1}}
+LEDGER: tuple[tuple[str, Object, str | None], ...] = (
+    ("Operator", START, None),
+    ("Operator", MORE, "Kept"),
+    ("Operator", START, "RolledBack"),
+    ("Rollback", MORE, None),
+    ("Operator", OTHER, "Inconclusive"),
+    ("User", MORE, None),
+)
+"""Origin, allocation, verdict: a job that was moved up, down and to another profile, and is held by its user."""
+
+
+def ledger(job: str) -> Iterator[tuple[Object, Object]]:
+    """Each revision and its status, oldest first."""
+    before: Object = {}
+    for number, (origin, after, verdict) in enumerate(LEDGER, start=1):
+        spec: Object = {
             "number": number,
-            "origin": "User",
-            "expiresAt": (datetime.now(UTC) + hold).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "allocation": {
-                "after": {
-                    "sampler": {"whole": 2},
-                    "environment": {"default": environments},
-                    "rewardServer": {"whole": 1},
-                    "trainer": {"whole": 1},
-                }
-            },
-            "reason": "by hand",
-        },
-    }
+            "origin": origin,
+            "reason": "made up",
+            "allocation": {"before": before, "after": after},
+        }
+        status: Object = {"phase": "Superseded" if number < len(LEDGER) else "Judged", "appliedTime": at(600 - number)}
+        if number > 1:
+            spec["parent"] = f"{job}-{number - 1}"
+        if origin == "User":
+            spec["expiresAt"] = at(-3600)
+        if verdict:
+            spec["predicted"] = {"gainPercent": 20, "costSeconds": 30}
+            measured = {"throughputBefore": "2", "throughputAfter": "2.2", "transitionCostSeconds": "25"}
+            status |= {"verdict": verdict, "judgedTime": at(500 - number), "measured": measured}
+        metadata = {"name": f"{job}-{number}", "labels": {"steelyard.dev/job": job}}
+        yield {"apiVersion": API_VERSION, "kind": "AllocationRevision", "metadata": metadata, "spec": spec}, status
+        before = after
 
 
-def test_every_panel_has_data_after_a_move_a_verdict_and_a_hold(
+def test_every_panel_has_data_of_a_job_that_was_moved_judged_and_held(
     operated: Operated, prometheus: Prometheus, workers: Workers
 ) -> None:
     prometheus.scrape_operator(operated.operator.url)
-    for stage in (*Stage, "bus"):
-        workers.show(
-            operated.namespace, "calculator", stage, everything(Stage(stage) if stage != "bus" else Stage.TRAINER)
-        )
-    operated.server.request("POST", "/apis/steelyard.dev/v1alpha1/rlpools", pool_manifest(name=operated.namespace))
+    for stage in Stage:
+        workers.show(operated.namespace, "calculator", stage, everything(stage))
+    operated.server.request("POST", POOLS, pool_manifest(name=operated.namespace))
+    for revision, status in ledger("calculator"):
+        operated.server.apply([revision], operated.namespace)
+        path = f"/apis/{API_VERSION}/namespaces/{operated.namespace}/allocationrevisions/{revision['metadata']['name']}"
+        operated.server.request("PATCH", f"{path}/status", {"status": status})
     try:
-        evaluation = {"settleSeconds": 0, "steps": 1}
-        operated.start({"scaling": {"mode": "Dynamic", "intervalSeconds": 1, "evaluation": evaluation}})
-        operated.until("metrics are read", lambda: operated.has("MetricsAvailable"))
+        operated.start({"scaling": {"mode": "Dynamic", "intervalSeconds": 1}})
+        operated.create(name="newborn")  # the operator records its first revision
 
-        operated.server.apply([by_hand(2, 2, hold=timedelta())], operated.namespace)
-        operated.until("the move is judged", lambda: _judged(operated, "calculator-2"))
-        newest = len(operated.revisions())
-        operated.server.apply([by_hand(newest + 1, 3, hold=timedelta(hours=1))], operated.namespace)
-
-        shown = Shown(operated.namespace, "calculator", seconds=120)
-        missing = without_data(prometheus.url, shown, MAY_LACK)
-        for _ in range(PATIENCE):
+        shown = partial(Shown, operated.namespace, "calculator", seconds=120)
+        for _ in range(TRIES):
+            missing = without_data(prometheus.url, shown(), MAY_LACK)
             if not missing:
                 break
             time.sleep(2)
-            missing = without_data(prometheus.url, shown, MAY_LACK)
-        assert missing == []
+        assert not missing, "\n".join(missing)
     finally:
-        operated.server.request("DELETE", f"/apis/steelyard.dev/v1alpha1/rlpools/{operated.namespace}")
-
-
-def _judged(operated: Operated, name: str) -> bool:
-    revision = operated.objects()["AllocationRevision", name]
-    return bool((revision.get("status") or {}).get("judgedTime"))
+        operated.server.request("DELETE", f"{POOLS}/{operated.namespace}")
