@@ -42,7 +42,7 @@ lint: install ## ruff, mypy strict, the import rules of the house
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && .venv/bin/lint-imports
 
 docs: install ## the documentation as a site in build/site; fails on a broken link, needs no network
-	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet && echo build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build   # not --quiet: mkdocs would not count its warnings either
 
 unit: install ## fast tests: no network, no root, no cluster
 	@$(PYTEST) -n 2 --dist worksteal tests/unit
