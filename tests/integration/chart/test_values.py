@@ -63,6 +63,7 @@ OTHER: dict[str, Any] = {
     "monitoring.podMonitor.enabled": False,
     "monitoring.podMonitor.interval": "1m",
     "monitoring.prometheusRule.enabled": False,
+    "monitoring.prometheusRule.runbookBaseUrl": "https://wiki.example/runbooks",
     "monitoring.dashboards.enabled": False,
     "monitoring.dashboards.labels": {"dashboards": "yes"},
     "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-x"}}],
