@@ -23,6 +23,8 @@ SHARE, SECONDS, BYTES, COUNT, PER_SECOND, TIME = "percentunit", "s", "bytes", "s
 GPUS, GPU_HOURS, WORD = "suffix: GPUs", "suffix: GPU h", "string"
 
 HEIGHT, STRIP = 8, 4
+LANES = 20
+"""Shown at once; further ones are on a next page."""
 METRIC = re.compile(r"\b(?:steelyard|vllm|container|kubelet|DCGM|process)[_:]\w+(?=\{)")
 
 Chart = TypeVar(
@@ -114,7 +116,7 @@ def lanes(
 ) -> statetimeline.Panel:
     """A lane for each series, filled while it is 1."""
     panel = _described(statetimeline.Panel(), title, what, WORD, [query], width, HEIGHT, nothing)
-    panel.show_value(options.VisibilityMode.NEVER).merge_values(True).row_height(0.8)
+    panel.show_value(options.VisibilityMode.NEVER).merge_values(True).row_height(0.8).per_page(LANES)
     mapping = models.ValueMap(
         options={
             "0": models.ValueMappingResult(text="no", color="transparent", index=0),
