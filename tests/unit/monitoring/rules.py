@@ -24,6 +24,10 @@ Rule = Callable[[Board], Iterator[str]]
 OURS = {series: one.kind for of in (of_workers, of_operator, of_jobs) for one in of() for series in one.series}
 COUNTERS = {name for name, kind in OURS.items() if kind in ("counter", "histogram")}
 KNOWN = {*OURS, *(name for metrics in FOREIGN.values() for name in metrics)}
+LABELS = {one.name: set(one.labels) for of in (of_workers, of_operator, of_jobs) for one in of()}
+EVERYWHERE = {"cluster", "job", "namespace", "pod", "instance", "le"}
+THEIRS = {"container", "persistentvolumeclaim", "gpu", "exported_namespace", "exported_pod"}
+"""Labels of what others export."""
 PARTS = re.compile(r"_(bucket|sum|count)$")
 OVER_TIME = ("rate", "irate", "increase", "delta", "deriv", "changes", "resets")
 WINDOW = "$__rate_interval"
@@ -93,6 +97,21 @@ def can_be_narrowed(board: Board) -> Iterator[str]:
             for wanted in ('cluster=~"$cluster"', 'job=~"$job"'):
                 if wanted not in selector:
                     yield f"{where}: {{{selector}}} lacks {wanted}"
+
+
+def relies_on_labels_that_everybody_has(board: Board) -> Iterator[str]:
+    """What a scrape configuration may add, such as the stage of a pod, is not there under a PodMonitor."""
+    for where, expression in every_query(board):
+        for node in nodes(parsed(expression)):
+            if isinstance(node, promql.VectorSelector):
+                used = {matcher.name for matcher in node.matchers.matchers}
+            elif isinstance(node, promql.AggregateExpr) and node.modifier is not None:
+                used = set(node.modifier.labels)
+            else:
+                continue
+            for selector in selectors(node):
+                if lacking := used - EVERYWHERE - LABELS.get(PARTS.sub("", selector.name), THEIRS):
+                    yield f"{where}: {selector.name} need not have {sorted(lacking)}"
 
 
 def treats_counters_as_counters(board: Board) -> Iterator[str]:
@@ -180,6 +199,7 @@ RULES: tuple[Rule, ...] = (
     has_queries_that_parse,
     asks_for_what_is_measured,
     can_be_narrowed,
+    relies_on_labels_that_everybody_has,
     treats_counters_as_counters,
     works_with_any_data_source,
     has_variables_that_are_used_and_kept_fresh,

@@ -59,6 +59,14 @@ BREAKS: dict[str, tuple[Rule, Break]] = {
         rules.can_be_narrowed,
         lambda b: query(b, 'steelyard_operator_jobs{cluster=~"$cluster"}'),
     ),
+    "a label that somebody's relabelling adds": (
+        rules.relies_on_labels_that_everybody_has,
+        lambda b: query(b, f"sum by (stage) ({select('vllm:num_requests_running')})"),
+    ),
+    "a label of another metric": (
+        rules.relies_on_labels_that_everybody_has,
+        lambda b: query(b, 'steelyard_operator_jobs{stage="sampler"}'),
+    ),
     "a fixed window": (rules.treats_counters_as_counters, lambda b: query(b, f"rate({COUNTER}[5m])")),
     "a counter as it is": (rules.treats_counters_as_counters, lambda b: query(b, f"sum({COUNTER})")),
     "the rate of a gauge": (rules.treats_counters_as_counters, lambda b: query(b, f"rate({GAUGE}[$__rate_interval])")),
