@@ -116,7 +116,7 @@ async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncCli
             if not process.stdout.readline():  # "Starting to serve on ..." once it listens
                 raise meaning(process.stderr.read())
             transport = _Api(httpx.AsyncHTTPTransport(uds=str(socket)))
-            url = f"http://kubectl{place.proxy}"
+            url = f"http://localhost{place.proxy}"  # the only host that `kubectl proxy` accepts
             async with httpx.AsyncClient(base_url=url, transport=transport, timeout=SECONDS, trust_env=False) as client:
                 yield client
 
