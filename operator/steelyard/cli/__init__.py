@@ -28,6 +28,7 @@ COMMANDS = {
     "bundle": "Collect a job's objects, events, metrics and logs in one file, without secrets.",
     "init": "Write a job to start from, with comments that teach.",
     "rehearse": "Run a job small before it runs: one task, a few at once, all stages.",
+    "check": "Check cluster, operator, metrics and jobs; every check runs, none needs the internet.",
     "plan": "Plan the split between training and sampling before the first run.",
     "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",
 }

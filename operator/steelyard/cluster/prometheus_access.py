@@ -15,12 +15,14 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from steelyard.cluster.kinds import BY_NAME
+from steelyard.cluster.errors import Forbidden
+from steelyard.cluster.kinds import BY_NAME, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 
 OPERATOR = "app.kubernetes.io/name=steelyard,app.kubernetes.io/component=operator"
 """Selects the operator's Deployment."""
+USUAL_NAMESPACE = "steelyard-system"
 VARIABLE = "STEELYARD_PROMETHEUS_URL"
 SECONDS = 20.0
 SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+):(?P<port>[a-z0-9-]+)")
@@ -86,9 +88,17 @@ def place_of(text: str, *, from_inside: bool = False) -> Place:
     return Url(text)
 
 
-def operators_place(kubectl: Kubectl, namespace: str | None = None) -> Place:
+def operators(kubectl: Kubectl) -> list[Object]:
+    """The operator's Deployments: of all namespaces where they may be listed, else of its usual one."""
+    try:
+        return kubectl.objects(BY_NAME["Deployment"], selector=OPERATOR)
+    except Forbidden:
+        return kubectl.objects(BY_NAME["Deployment"], USUAL_NAMESPACE, selector=OPERATOR)
+
+
+def operators_place(kubectl: Kubectl) -> Place:
     """Where the operator itself reads, as its Deployment says. Raises ClusterError, or NoPrometheus."""
-    for deployment in kubectl.objects(BY_NAME["Deployment"], namespace, selector=OPERATOR):
+    for deployment in operators(kubectl):
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             for variable in container.get("env") or ():
                 if variable["name"] == VARIABLE and variable.get("value"):

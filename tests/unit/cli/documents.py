@@ -280,3 +280,18 @@ class JobTop(Document):
     api_version: Literal["cli.steelyard.dev/v1"]
     kind: Literal["JobTop"]
     items: Annotated[list[JobTopDocument], Field(min_length=1, max_length=1)]
+
+
+class CheckedDocument(Document):
+    category: str
+    level: Literal["ok", "unknown", "warning", "failure"]
+    object: str
+    message: str
+    code: Annotated[str, Field(pattern=r"^SY\d{4}$")] | None
+    help: str | None
+
+
+class CheckReport(Document):
+    api_version: Literal["cli.steelyard.dev/v1"]
+    kind: Literal["CheckReport"]
+    items: list[CheckedDocument]

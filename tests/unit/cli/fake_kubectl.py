@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 from urllib.parse import parse_qsl, urlsplit
 
+from steelyard.cli.checking.capacity import NODE, QUOTA, STORAGE_CLASS
+from steelyard.cli.checking.jobs import SECRET
 from steelyard.cluster.kinds import AUTOSCALER, BY_NAME, EVENT, JOB, LEASE, POD, POOL, REVISION, Kind, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 
-KINDS = {**BY_NAME, **{kind.name: kind for kind in (JOB, REVISION, POOL, POD, EVENT, LEASE, AUTOSCALER)}}
+OTHERS = (NODE, STORAGE_CLASS, QUOTA, SECRET, JOB, REVISION, POOL, POD, EVENT, LEASE, AUTOSCALER)
+KINDS = {**BY_NAME, **{kind.name: kind for kind in OTHERS}}
 
 
 @dataclass
