@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from tests.integration.operator.operating import Operated
 
 FIRST = "calculator-rehearsal-1"
 SECONDS = 60.0
+IMPATIENCE_SECONDS = 0.2
+"""After so long somebody presses Ctrl-C once more."""
 pytestmark = pytest.mark.timeout(240, func_only=True)
 
 
@@ -73,6 +76,8 @@ def test_interrupted_it_takes_its_job_with_it(
     started.append(rehearsal := Rehearsal(operated, file, environment))
     rehearsal.reaches_its_first_rung()
     rehearsal.process.send_signal(number)
+    time.sleep(IMPATIENCE_SECONDS)
+    rehearsal.process.send_signal(signal.SIGINT)
     code, err = rehearsal.ends()
     assert code != 0
     assert f"interrupted: removing {FIRST}" in err
