@@ -13,6 +13,7 @@ from typing import Protocol
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, RevisionPhase, Stage
 from steelyard.balance import signals
 from steelyard.balance.words import moment
+from steelyard.children.common import checkpoints_name, weights_name
 from tests.builders import a_job, a_revision
 
 START = 1_798_000_000.0
@@ -112,16 +113,17 @@ def pods(hours: float) -> Iterator[Pod]:
 
 def series(hours: float) -> Iterator[Series]:
     """All of one metric together, as the format wants it."""
-    found = [one for pod in pods(hours) for one in _of(pod)]
-    found += _bus(START + hours * 3600)
+    end = START + hours * 3600
+    found = [one for pod in pods(hours) for one in (*_of(pod), *_node(pod))]
+    found += [*_bus(end), *_claims(end)]
     yield from sorted(found, key=lambda one: one.name)
 
 
 def write(into: Text, all_series: list[Series], since: float, until: float) -> int:
     """The scrapes of one slice; how many samples that were."""
     written = 0
-    for index, one in enumerate(all_series):
-        at = max(one.since, since) + index % 15  # targets are spread over the interval
+    for one in all_series:
+        at = max(one.since, since) + 2 * one.phase  # targets are spread over the interval, a pod is scraped at once
         while at < min(one.until, until):
             into.write(f"{one.name}{{{one.labels}}} {one.value(at):.6g} {at:.0f}\n")
             written += 1
@@ -180,6 +182,23 @@ def _of(pod: Pod) -> Iterator[Series]:
         yield from histogram(signals.STEP_INTERVAL_SECONDS, where, 1.5 / 128, 85.0, SECONDS)
         yield from histogram(signals.STALENESS, where, 1.5, 1.0, (0.0, 1.0, 2.0, 3.0, 4.0, 8.0))
         yield gauge(signals.POLICY_VERSION, where, 100.0)
+
+
+def _node(pod: Pod) -> Iterator[Series]:
+    """What the node's exporters tell about it: some wait for storage, and a device that is nearly full."""
+    inside = f'namespace="default",pod="{pod.name}",container="worker"'
+    yield Series(signals.IO_WAITING, inside, pod.since, pod.until, rate=0.05)
+    if pod.stage is Stage.SAMPLER:
+        other = f'namespace="gpus",pod="dcgm",exported_namespace="default",exported_pod="{pod.name}",gpu="0"'
+        yield Series(signals.DEVICE_USED, other, pod.since, pod.until, level=60000.0)
+        yield Series(signals.DEVICE_FREE, other, pod.since, pod.until, level=20000.0)
+
+
+def _claims(end: float) -> Iterator[Series]:
+    for name, fill in ((weights_name(NAME), 0.2), (checkpoints_name(NAME), 0.6)):
+        where = f'namespace="default",persistentvolumeclaim="{name}"'
+        yield Series(signals.CLAIM_USED, where, START, end, level=fill * 1e9)
+        yield Series(signals.CLAIM_CAPACITY, where, START, end, level=1e9)
 
 
 def _bus(end: float) -> Iterator[Series]:

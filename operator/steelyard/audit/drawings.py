@@ -12,7 +12,6 @@ from steelyard.audit.gputime import UNSEEN, Slot, asked_for, kind, replicas, sta
 from steelyard.audit.moves import Move
 from steelyard.audit.record import Record, Values
 from steelyard.balance.diagnose.waits import DOWNSTREAM, Waits, held_back_by
-from steelyard.balance.words import number
 from steelyard.pages.charts import Axis, Frame
 
 STATES = ("busy", "tool", "tokens", "sync", "drain", "blocked", "paced", "starved", UNSEEN)
@@ -49,8 +48,10 @@ class Lane:
     @property
     def replicas(self) -> str:
         """How many there were."""
-        least, most = number(self.least), number(self.most)
-        return f"{most} replica{'' if most == '1' else 's'}" if least == most else f"{least} to {most} replicas"
+        if self.least is None or self.most is None:
+            return "no replica"
+        least, most = max(round(self.least), 1), max(round(self.most), 1)
+        return f"{most} replica{'' if most == 1 else 's'}" if least == most else f"{least} to {most} replicas"
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ def page(of: Audit, document: str) -> str:
         words=STATE_WORDS,
         kind=kind,
         way=way_bar(of.way),
+        interval=spread(of.record, "step_interval"),
         ranges=ranges,
         range_axis=axis,
         nodes=nodes(of.waits, of.edges),
@@ -71,7 +72,7 @@ def _trained(record: Record) -> Values:
 def _queues(record: Record) -> Iterator[tuple[Chart, Mapping[str, Any]]]:
     """The depth of each buffer, with what it could hold and how old its messages were when they were taken."""
     for buffer in FEEDS.values():
-        depth, room = record.one("buffers", buffer=buffer), _most(record.one("capacity", buffer=buffer))
+        depth, room = record.one("buffers", buffer=buffer), record.total("capacity", buffer=buffer)
         drawn = chart(record, buffer, "messages", [(buffer, depth)])
         if drawn is not None:
             waited = spread(record, "buffer_wait", buffer=buffer)

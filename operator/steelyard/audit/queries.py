@@ -32,7 +32,6 @@ HISTOGRAMS = {
     "train_step": (signals.STEP_SECONDS, ()),
     "step_interval": (signals.STEP_INTERVAL_SECONDS, ()),
     "staleness": (signals.STALENESS, ()),
-    "tokens": (signals.TRAJECTORY_TOKENS.removesuffix("_bucket"), ("kind",)),
 }
 """Figure -> its metric and the labels to tell apart; totals are kept as `<figure>_bucket`, `_sum` and `_count`."""
 
@@ -123,7 +122,6 @@ def lines(of: Selector, on: Grid, scrape_seconds: float, step_seconds: float | N
         "waiting": f"sum({signals.REQUESTS_WAITING}{{{samplers}}})",
         "kv_usage": f"avg({signals.KV_USAGE}{{{samplers}}})",
         "buffers": f"max by (buffer) ({signals.BUFFER_DEPTH}{{{of.bus}}})",
-        "capacity": f"max by (buffer) ({signals.BUFFER_CAPACITY}{{{of.bus}}})",
         "staleness": mean(signals.STALENESS, trainers),
         "reward": mean(signals.REWARD_SUM.removesuffix("_sum"), of.pods(Stage.REWARD_SERVER)),
         "version": f"max({signals.POLICY_VERSION}{{{trainers}}})",
@@ -149,6 +147,7 @@ def totals(of: Selector, seconds: float) -> dict[str, str]:
         "units": grown(signals.STAGE_UNITS, "stage", "outcome"),
         "seconds": grown(signals.STAGE_SECONDS, "stage", "state"),
         "generated": grown(signals.TOKENS_GENERATED, matchers=samplers),
+        "capacity": f"max by (buffer) (max_over_time({signals.BUFFER_CAPACITY}{{{of.bus}}}{span}))",
         "reward_sum": grown(signals.REWARD_SUM),
         "reward_count": grown(signals.REWARD_COUNT),
     }

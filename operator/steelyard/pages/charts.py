@@ -97,20 +97,21 @@ class Frame:
         return tuple(found)
 
     def stack(self, edges: Sequence[float], layers: Sequence[Sequence[float | None]]) -> list[tuple[str, ...]]:
-        """Stacked steps: for each layer its polygons, one for each stretch in which every layer is known.
+        """Stacked steps: for each layer its polygons, one for each stretch in which it has a value above zero and every
+        other one is known.
 
         Value i holds from edges[i] to edges[i + 1].
         """
-        known = [None if any(one is None for one in column) else 0.0 for column in zip(*layers, strict=True)]
+        known = [all(one is not None for one in column) for column in zip(*layers, strict=True)]
         below = [0.0] * len(known)
         found = []
         for layer in layers:
             above = [base + (value or 0.0) for base, value in zip(below, layer, strict=True)]
-            shapes = [
+            shown = [value if value and sure else None for value, sure in zip(layer, known, strict=True)]
+            shapes = (
                 self.path(_outline(edges[first : last + 1], above[first:last], below[first:last]))
-                for first, last in stretches(known)
-                if any(above[index] > below[index] for index in range(first, last))
-            ]
+                for first, last in stretches(shown)
+            )
             found.append(tuple(shapes))
             below = above
         return found

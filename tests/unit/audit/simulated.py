@@ -82,7 +82,6 @@ class _Counted:
             "replicas": _lines({k: [n or None for n in counts] for k, counts in replicas.items()}, "stage", "profile"),
             "units": _lines(units, "stage", "outcome"),
             "buffers": tuple(self._level(name) for name in ("tasks", "trajectories", "experience")),
-            "capacity": (Line({"buffer": "trajectories"}, (256.0,) * self._grid.count),),
             "staleness": (Line({}, tuple(0.8 + 5 * value for value in wave)),),
             "reward": (Line({}, tuple(0.4 + index / 200 for index in range(self._grid.count))),),
             "kv_usage": (Line({}, wave),),
@@ -106,6 +105,7 @@ class _Counted:
             "units": tuple(
                 Total({"stage": stage, "outcome": outcome}, value) for (stage, outcome), value in units.items()
             ),
+            "capacity": (Total({"buffer": "trajectories"}, 256.0),),
             "reward_sum": (Total({}, 0.6 * trained),),
             "reward_count": (Total({}, trained),),
         }
