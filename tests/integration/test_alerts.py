@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from e2e.cluster import build
 from e2e.cluster.progress import Progress
 from monitoring.alerts import DECISIONS, JOBS, OPERATOR, WAITS
 
-RULES = sorted((Path(__file__).parents[2] / "charts" / "steelyard" / "files" / "alerts").glob("*.yaml"))
+ROOT = Path(__file__).parents[2]
+RULES = sorted((ROOT / "charts" / "steelyard" / "files" / "alerts").glob("*.yaml"))
 ALERTS = {alert.name: alert for alert in (*JOBS, *WAITS, *DECISIONS, *OPERATOR)}
 TARGET = 'namespace="steelyard-system",pod="operator-1",instance="10.0.0.1:8080",job="operator"'
 OF_JOB = {"rl_namespace": "rl", "rl_job": "calculator"}
@@ -234,6 +236,27 @@ def firing(name: str, minute: int, labels: Mapping[str, str] | None) -> dict[str
 
 def test_prometheus_takes_the_rules(promtool: Path) -> None:
     run(promtool, "check", "rules", "--lint=all", "--lint-fatal", *RULES)
+
+
+def test_prometheus_takes_the_scrape_configuration_that_the_page_shows(promtool: Path, tmp_path: Path) -> None:
+    """It keeps the pods of jobs and the operator's, as `manifests/base` labels it, and no other."""
+    (shown,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", (ROOT / "docs" / "monitoring.md").read_text(), re.DOTALL)
+    file = tmp_path / "prometheus.yml"
+    file.write_text(shown)
+    run(promtool, "check", "config", file)
+
+    keep = yaml.safe_load(shown)["scrape_configs"][0]["relabel_configs"][0]
+    deployment = next(yaml.safe_load_all((ROOT / "manifests" / "base" / "deployment.yaml").read_text()))
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    operator = {"steelyard.dev/job": "", **labels}
+    job = {"steelyard.dev/job": "calculator", "app.kubernetes.io/name": "steelyard-worker"}
+    stranger = {"app.kubernetes.io/name": "prometheus", "app.kubernetes.io/component": "operator"}
+
+    def kept(of: Mapping[str, str]) -> bool:
+        known = {f"__meta_kubernetes_pod_label_{re.sub(r'[^a-z]', '_', name)}": value for name, value in of.items()}
+        return bool(re.fullmatch(keep["regex"], ";".join(known.get(name, "") for name in keep["source_labels"])))
+
+    assert (kept(operator), kept(job), kept(stranger)) == (True, True, False)
 
 
 @pytest.mark.parametrize("name", ALERTS)
