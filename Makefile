@@ -6,7 +6,7 @@ UV_VERSION := 0.13.9
 UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --junitxml=build/junit/$@.xml
-GENERATORS := steelyard.api.generate monitoring.generate gitops.customizations
+GENERATORS := steelyard.api.generate monitoring.generate gitops.customizations steelyard.cli.reference
 LEARNING_RATE ?=
 # One thread a process: torch and BLAS otherwise fight over the machine's cores, and sums change with the thread count.
 export OMP_NUM_THREADS ?= 1

@@ -30,6 +30,8 @@ LINES = lines()
 
 def understood_by_steelyard(words: list[str], *, whole: bool) -> None:
     """Typer reads the options, and nothing runs."""
+    if not whole and len(words) == 1:
+        return
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     context = group.make_context("steelyard", [], resilient_parsing=True)
