@@ -120,7 +120,7 @@ def test_reigns_follow_each_other_without_overlap(ledger: tuple[AllocationRevisi
 @costly
 @given(ledgers())
 def test_time_is_compared_or_unknown_and_nothing_else(ledger: tuple[AllocationRevision, ...]) -> None:
-    found = versus_static(ledger, START, START + 120, PRICES)
+    found = versus_static(ledger, [(START, START + 120)], PRICES)
     spans = reigns(ledger, START, START + 120)
     if found is None:
         assert not spans

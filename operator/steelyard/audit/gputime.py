@@ -15,6 +15,7 @@ from steelyard.api.names import DEFAULT_PROFILE
 from steelyard.audit.record import Grid, Record, Values
 from steelyard.balance.types import Instant
 from steelyard.balance.words import instant
+from steelyard.pages.charts import stretches
 
 UNSEEN = "unseen"
 WORK = frozenset({"busy", "tool", "tokens"})
@@ -99,6 +100,14 @@ def _split(there: float, wanted: float, shares: Mapping[str, Values], index: int
     if told:
         yield from ((state, share * there) for state, share in told.items())
     yield UNSEEN, max(wanted - there, 0.0) + (0.0 if told else there)
+
+
+def measured(record: Record) -> tuple[tuple[Instant, Instant], ...]:
+    """The stretches of time in which some replica of some stage was seen; of all other time nothing is known."""
+    seen = replicas(record).values()
+    there = [1.0 if any(values[index] for values in seen) else None for index in range(record.grid.count)]
+    first = record.grid.start - record.grid.step
+    return tuple((first + begin * record.grid.step, first + end * record.grid.step) for begin, end in stretches(there))
 
 
 def replicas(record: Record) -> dict[Slot, Values]:

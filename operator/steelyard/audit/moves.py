@@ -98,29 +98,30 @@ class Static:
 
 
 def versus_static(
-    revisions: Sequence[AllocationRevision], start: Instant, end: Instant, prices: Prices
+    revisions: Sequence[AllocationRevision], times: Sequence[tuple[Instant, Instant]], prices: Prices
 ) -> Static | None:
-    """None without a ledger.
+    """The stretches of time `times`, in which the job was seen to run. None without a ledger of them.
 
     A move that was judged tells by how much its allocation is faster than the one before, drift taken out. The worth
     of an allocation against the first is the product along the way to it. A transition did the work of its length less
     its cost under the allocation before.
     """
-    spans = reigns(tuple(revisions), start, end)
+    spans = [span for start, end in times for span in reigns(tuple(revisions), start, end)]
     if not spans:
         return None
     base = spans[0].revision.spec.allocation.after
     worth: dict[Allocation, float] = {base: 1.0}
     held = static = compared = unknown = 0.0
-    for index, span in enumerate(spans):
-        done = span.seconds if index == 0 else _work(span, worth)
+    for span in spans:
+        done = span.seconds if span.revision is spans[0].revision else _work(span, worth)
         if done is None:
             unknown += span.seconds
             continue
         compared += span.seconds
         static += done
         held += span.seconds * gpus(span.revision.spec.allocation.after, prices) / 3600
-    return Static(base, held, static * gpus(base, prices) / 3600, compared, static, unknown, len(spans) - 1)
+    moved = len({span.revision.metadata.name for span in spans}) - 1
+    return Static(base, held, static * gpus(base, prices) / 3600, compared, static, unknown, moved)
 
 
 def _work(span: Reign, worth: dict[Allocation, float]) -> float | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from steelyard.api import Stage
 from steelyard.audit.glance import Bounds, Glance, Layer, glance, layers, recommended, usual_bottleneck
-from steelyard.audit.gputime import GpuTime, gpu_time, prices_of
+from steelyard.audit.gputime import GpuTime, gpu_time, measured, prices_of
 from steelyard.audit.moves import Move, Static, moves, versus_static
 from steelyard.audit.record import Record
 from steelyard.audit.trajectory import Part, Tool, tools, way
@@ -99,8 +99,9 @@ class Audit:
 
     @property
     def throughput(self) -> float | None:
-        """Trajectories trained per second over the span."""
-        return self.trained / self.record.seconds if self.trained is not None else None
+        """Trajectories trained per second of the time in which the job was seen to run."""
+        seconds = sum(end - start for start, end in measured(self.record))
+        return self.trained / seconds if self.trained is not None and seconds > 0 else None
 
     def cost(self, hours: float | None) -> float | None:
         return None if hours is None or self.price is None else hours * self.price
@@ -126,7 +127,7 @@ def audit(record: Record, price: float | None = None) -> Audit:
         glances,
         layers(glances),
         moves(record.revisions, record.start, record.end),
-        versus_static(record.revisions, record.start, record.end, prices) if prices is not None else None,
+        versus_static(record.revisions, measured(record), prices) if prices is not None else None,
         recommended(job.spec, glances) if job is not None else (),
     )
 

@@ -49,11 +49,12 @@ async def read(
     probes = probed[0].values
     scrape = queries.COUNTED_SECONDS / max(count for count in probes if count)
     record = replace(record, totals=await history.totals(queries.totals(of, end - start), end))
+    first, last = _measured(probes, start, end)
     steps = record.total("train_step_count") or 0.0
-    step = (end - start) / steps if steps >= 1 else None
+    step = (last - first) / steps if steps >= 1 else None
     lines, windows = await asyncio.gather(
         history.lines(queries.lines(of, record.grid, scrape, step), record.grid),
-        _windows(history, of, _measured(probes, start, end), scrape, step, ledger),
+        _windows(history, of, (first, last), scrape, step, ledger),
     )
     unread = list(dict.fromkeys(history.missing))
     few = unread[:MOST_SENTENCES] + (

@@ -3,9 +3,9 @@
 import pytest
 
 from steelyard.api import Stage
-from steelyard.audit.gputime import GpuTime, Prices, gpu_time, kind, prices_of, shares
+from steelyard.audit.gputime import GpuTime, Prices, gpu_time, kind, measured, prices_of, shares
 from steelyard.audit.record import Record
-from tests.unit.audit.builders import STEP, a_record, applied, replicas, states
+from tests.unit.audit.builders import START, STEP, a_record, applied, replicas, states
 
 HOUR = 3600.0
 
@@ -92,6 +92,16 @@ def test_a_gap_of_the_whole_metrics_source_is_booked_on_nothing() -> None:
     time = booked(record, {Stage.SAMPLER: {"whole": 1.0}})
     assert time.held == pytest.approx(2 * STEP / HOUR)
     assert time.known_seconds == 2 * STEP
+
+
+def test_stretches_in_which_something_was_seen() -> None:
+    record = a_record({"replicas": [replicas([None, 1, 1, None]), replicas([None, None, None, 2], profile="slice")]})
+    assert measured(record) == ((START + STEP, START + 4 * STEP),)
+    assert measured(a_record({"replicas": [replicas([1, None, 1, 1])]})) == (
+        (START, START + STEP),
+        (START + 2 * STEP, START + 4 * STEP),
+    )
+    assert measured(a_record()) == ()
 
 
 def test_a_replica_without_state_counters_is_unseen_and_not_idle_by_its_own_account() -> None:

@@ -11,7 +11,7 @@ HOUR = 3600.0
 
 
 def static(*ledger: AllocationRevision, until: float = HOUR) -> Static:
-    found = versus_static(ledger, START, START + until, PRICES)
+    found = versus_static(ledger, [(START, START + until)], PRICES)
     assert found is not None
     return found
 
@@ -68,8 +68,19 @@ def test_a_move_that_is_not_judged_yet_is_neither_gain_nor_loss_but_unknown() ->
     assert found.saved == 0
 
 
+def test_time_in_which_the_job_was_not_seen_is_not_compared() -> None:
+    """Half an hour under each allocation, of which the first half was seen; a job that ended saves nothing more."""
+    ledger = applied(1, -60, 4), applied(2, 1800, 5, before=4, measured=("1.0", "1.5"), verdict="Kept")
+    seen = [(START, START + 900), (START + 1800, START + 2700)]
+    found = versus_static(ledger, seen, PRICES)
+    assert found is not None
+    assert (found.moves, found.seconds) == (1, 1800)
+    assert found.static_seconds == pytest.approx(900 + 1.5 * 900)
+    assert found.gpu_hours == pytest.approx(0.25 * 4 + 0.25 * 5)
+
+
 def test_without_a_ledger_there_is_no_comparison() -> None:
-    assert versus_static((), START, START + HOUR, PRICES) is None
+    assert versus_static((), [(START, START + HOUR)], PRICES) is None
 
 
 def test_only_revisions_of_the_span_are_listed_with_what_they_were_worth() -> None:
