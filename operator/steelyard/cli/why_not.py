@@ -60,12 +60,13 @@ def why_not(
 
 def _sentence(stage: Stage, wanted: int, answer: Answer) -> str:
     objection = answer.objection
+    has = f"{stage.field} has {answer.current} replica{'' if answer.current == 1 else 's'}"
     if answer.current == wanted:
-        return f"{stage.field} has {wanted} replicas."
+        return f"{has}."
     if objection is None:
         return f"Nothing keeps {stage.field} from {wanted} replicas: {answer.plan.decision.reason}"
     why = f"{objection.kind}: {objection.reason}"
-    return f"{stage.field} has {answer.current} replicas and not {wanted}: {why}.\nIt takes {objection.remedy}."
+    return f"{has} and not {wanted}: {why}.\nIt takes {objection.remedy}."
 
 
 def _document(about: str, stage: Stage, wanted: int, answer: Answer) -> dict[str, Any]:
