@@ -24,12 +24,15 @@ MAY_BE_EMPTY = {"cluster"}
 
 @dataclass(frozen=True)
 class Shown:
-    """What somebody looks at: one job, over so many seconds until an instant, scraped so often."""
+    """What somebody looks at: one job, over so many seconds until an instant.
+
+    `scrape_seconds` is the setting of Grafana's data source, which must suit the target that is scraped most seldom.
+    """
 
     namespace: str
     job: str
     seconds: int = 900
-    scrape_seconds: int = 1
+    scrape_seconds: int = 15
     end: float = field(default_factory=time.time)
 
     @property
@@ -56,8 +59,8 @@ class Shown:
 def without_data(prometheus: str, shown: Shown, may_lack: Mapping[str, str]) -> list[str]:
     """`dashboard / panel: query` of everything that Prometheus has nothing for; raises on a query that it refuses.
 
-    `may_lack` names beginnings of metrics that this cluster need not have, each with the reason. A query that reads one
-    of them may be empty, unless the metric is there after all.
+    `may_lack` names what need not be there, each with the reason: a mark, or the beginning of metrics. A query that
+    reads one of these may be empty, unless the metric is there after all.
     """
     with httpx.Client(base_url=prometheus, timeout=30, trust_env=False) as client:
         there = _data(client.get("/api/v1/label/__name__/values"))
@@ -65,7 +68,7 @@ def without_data(prometheus: str, shown: Shown, may_lack: Mapping[str, str]) -> 
         found = [
             f"{where}: {query}"
             for where, expression in _queries()
-            if not any(re.search(rf"\b{re.escape(one)}", expression) for one in lacking)
+            if not any(where.endswith(f" / {one}") or re.search(rf"\b{re.escape(one)}", expression) for one in lacking)
             and not _has_data(client, query := shown.resolved(expression), shown)
         ]
         return [*found, *_empty_variables(client, shown)]

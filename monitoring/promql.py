@@ -103,6 +103,12 @@ def per(figure: str, gpus: str) -> str:
     return f"{figure} / ({gpus} > 0)"
 
 
+def by_pod(metric: str, reading: Callable[[str], str] = lambda series: series) -> str:
+    """Of the kubelet's series: the sum of a pod's containers or, where nobody names these, the whole pod's."""
+    containers, pods = (total(reading(of_pods(metric, container=named)), "pod") for named in ("!", ""))
+    return f"{containers} or {pods}"
+
+
 def quantile(rank: float, buckets: str, *by: str) -> str:
     """Of a histogram: `buckets` selects its `_bucket` series."""
     return f"histogram_quantile({rank}, {total(rate(buckets), 'le', *by)})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitoring.panels import BYTES, COUNT, GPU_HOURS, GPUS, PER_SECOND, SECONDS, SHARE, Panel, Query, figure, graph
 from monitoring.promql import (
+    by_pod,
     gpu_hours,
     idle,
     of_claims,
@@ -142,7 +143,7 @@ def machines() -> tuple[Panel, ...]:
             "Share of the time in which some task of a stage's pods waited for it.",
             SHARE,
             *(
-                Query(f"max({rate(of_pods(f'container_pressure_{what}_waiting_seconds_total', container='!'))})", what)
+                Query(f"max({rate(of_pods(f'container_pressure_{what}_waiting_seconds_total'))})", what)
                 for what in ("cpu", "memory", "io")
             ),
             nothing=exporter,
@@ -151,14 +152,14 @@ def machines() -> tuple[Panel, ...]:
             "CPUs in use",
             "CPU time of the job's pods.",
             "suffix: cores",
-            Query(total(rate(of_pods("container_cpu_usage_seconds_total", container="!")), "pod"), "{{pod}}"),
+            Query(by_pod("container_cpu_usage_seconds_total", rate), "{{pod}}"),
             nothing="no kubelet is scraped",
         ),
         graph(
             "Memory in use",
             "Memory of the job's pods that cannot be reclaimed.",
             BYTES,
-            Query(total(of_pods("container_memory_working_set_bytes", container="!"), "pod"), "{{pod}}"),
+            Query(by_pod("container_memory_working_set_bytes"), "{{pod}}"),
             width=8,
             nothing="no kubelet is scraped",
         ),

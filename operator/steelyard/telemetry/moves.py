@@ -59,12 +59,13 @@ def last_moves(ledger: Ledger) -> Iterator[Count]:
 
 
 def _directions(revision: AllocationRevision) -> Iterator[tuple[Stage, str]]:
+    """`profile` where replicas went from one GPU profile to another, however many they are now."""
     move = revision.spec.allocation
+    changes = move.before.diff(move.after)
     for stage in Stage:
-        if dict(move.before[stage]) == dict(move.after[stage]):
-            continue
-        change = move.after.replicas(stage) - move.before.replicas(stage)
-        yield stage, "up" if change > 0 else "down" if change < 0 else "profile"
+        mine = [change for (moved, _), change in changes.items() if moved is stage]
+        if mine:
+            yield stage, "up" if min(mine) > 0 else "down" if max(mine) < 0 else "profile"
 
 
 def last_verdicts(ledger: Ledger) -> Iterator[Count]:

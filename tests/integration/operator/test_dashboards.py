@@ -134,7 +134,7 @@ def test_every_panel_has_data_of_a_job_that_was_moved_judged_and_held(
         operated.start({"scaling": {"mode": "Dynamic", "intervalSeconds": 1}})
         operated.create(name="newborn")  # the operator records its first revision
 
-        shown = partial(Shown, operated.namespace, "calculator", seconds=120)
+        shown = partial(Shown, operated.namespace, "calculator", seconds=120, scrape_seconds=1)
         for _ in range(TRIES):
             missing = without_data(prometheus.url, shown(), MAY_LACK)
             if not missing:

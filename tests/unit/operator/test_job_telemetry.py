@@ -201,6 +201,25 @@ def test_the_ledger_tells_moves_by_stage_and_direction_and_verdicts_but_no_first
     }
 
 
+DIRECTIONS = [
+    ({"whole": 2}, {"whole": 3}, "up"),
+    ({"whole": 2}, {"whole": 2, "slice": 1}, "up"),
+    ({"whole": 3, "slice": 1}, {"whole": 3}, "down"),
+    ({"whole": 2}, {"slice": 2}, "profile"),
+    ({"whole": 1}, {"slice": 2}, "profile"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "want"), DIRECTIONS)
+def test_a_move_from_one_profile_to_another_is_neither_up_nor_down(
+    before: dict[str, int], after: dict[str, int], want: str
+) -> None:
+    was, is_now = (an_allocation({SAMPLER: profiles}) for profiles in (before, after))
+    series = with_ledger(LEDGER[0], a_revision(2, is_now, before=was, status={"applied_time": at(0)}))
+    (told,) = (name for name in series if name.startswith("last_move"))
+    assert f"direction={want}," in told
+
+
 def test_a_verdict_of_this_very_tick_is_told_at_once() -> None:
     judged = LEDGER[3].status.model_copy(
         update={"phase": RevisionPhase.JUDGED, "verdict": Verdict.KEPT, "judged_time": at(0)}
