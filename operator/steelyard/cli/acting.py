@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from steelyard.api import AllocationRevision
+from steelyard.api import AllocationRevision, InvalidResource
 from steelyard.api.names import GROUP, JOB_KIND, LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.balance.types import Seen
@@ -61,9 +61,18 @@ def look(session: Session, name: str) -> Situation:
     read = records.job(job)
     if read.resource is None:
         raise NotAllowed("spec", name, f"{read.broken}; correct the job first")
-    ledger = completed([AllocationRevision.from_cluster(revision) for revision in revisions])
+    ledger = completed([found for revision in revisions if (found := _entry(revision)) is not None])
     who = "somebody" if isinstance(user, ClusterError) else user
     return Situation(job, Seen(read.resource, ledger), who, datetime.now(UTC))
+
+
+def _entry(revision: Object) -> AllocationRevision | None:
+    """None for what a hand wrote that is no entry; the operator passes it over, too."""
+    try:
+        return AllocationRevision.from_cluster(revision)
+    except InvalidResource as error:
+        note(f"{revision['metadata']['name']} is passed over: {error}")
+        return None
 
 
 def record(

@@ -220,6 +220,14 @@ def test_a_broken_job_is_not_acted_on(state: State) -> None:
     assert "budget.gpus" in err
 
 
+def test_an_entry_that_is_none_is_passed_over(state: State) -> None:
+    put(state, {**entry(7), "spec": {"number": "seven"}})
+    code, out, err = run("pause", "calculator")
+    assert code == 0
+    assert "calculator-7 is passed over: " in err
+    assert out.startswith("calculator-3 holds")
+
+
 def test_a_suspended_job_is_held_and_told_so(state: State) -> None:
     change(state, spec={"suspend": True})
     code, _, err = run("pause", "calculator")
