@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import dropwhile
 
 import numpy as np
 
@@ -46,7 +46,8 @@ class Prometheus:
         since = self._epoch + self._events.now - window_seconds
         samples: dict[str, dict[str, tuple[Series, ...]]] = {}
         for pod in self._targets():
-            rows = list(dropwhile(lambda row: row[0] < since, pod.scrapes))
+            kept = list(pod.scrapes)
+            rows = kept[bisect_left(kept, (since,)) :]
             if not rows:
                 continue
             instants, *columns = zip(*rows, strict=True)
