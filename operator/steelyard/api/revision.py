@@ -86,6 +86,8 @@ class Measured(Model):
     """Trajectories trained per second after the move."""
     transition_cost_seconds: Decimal | None = None
     """Cost of the change, in seconds of the old throughput."""
+    transition_cost_error_seconds: Decimal | None = None
+    """Standard error of that cost: the larger it is, the less the cost counts for the next move."""
 
 
 class AllocationRevisionStatus(Model):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import hypot, inf, log, sqrt
+from math import hypot, log, sqrt
 
 from steelyard.api import AgenticRLJobSpec, GpuProfile, Stage
 from steelyard.balance import sampler
@@ -27,8 +27,6 @@ SCALING_ERROR = 0.15
 """Of the exponent by which the same devices are expected to scale with their number."""
 LEDGER_ERROR = 1.5
 """An older measurement is trusted less: its error is multiplied."""
-STARVED = 0.02
-"""A trainer that waits for input for a larger share of its time has no backlog that it could work on."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +97,13 @@ def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING)
 
 
 def _catching_up(observed: Observed, spec: AgenticRLJobSpec) -> dict[Stage, float]:
-    """Required rate beyond the flow: (backlog - target) / drain time, with the horizon as drain time.
+    """Required rate beyond the flow: what waits before the reward server, worked off within the horizon.
 
-    The target is what a stage in balance has waiting: nothing before the reward server, a batch before the trainer.
-    What waits before a trainer that is starved is no work for it yet: scored trajectories wait for their groups.
+    What waits before the trainer asks for nothing: admission bounds it, and a trainer that catches up with it once is
+    no faster for it afterwards.
     """
-    targets = {Stage.REWARD_SERVER: 0.0, Stage.TRAINER: float(spec.algorithm.batch)}
-    trainer = observed.stages.get(Stage.TRAINER)
-    if trainer is not None and trainer.shares().get("starved", 0.0) > STARVED:
-        targets[Stage.TRAINER] = inf
-    return {
-        stage: max((observed.backlogs.get(stage, Gauge()).mean or 0.0) - target, 0.0) / spec.scaling.horizon_seconds
-        for stage, target in targets.items()
-    }
+    waiting = observed.backlogs.get(Stage.REWARD_SERVER, Gauge()).mean or 0.0
+    return {Stage.REWARD_SERVER: waiting / spec.scaling.horizon_seconds}
 
 
 def _rates(window: StageWindow) -> dict[str, Estimate]:

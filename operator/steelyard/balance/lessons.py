@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, median, stdev
 
-from steelyard.api import Allocation, AllocationRevision, Origin, Stage, Verdict
+from steelyard.api import Allocation, AllocationRevision, Measured, Origin, Stage, Verdict
 from steelyard.balance.ledger import is_trial, made_at
 from steelyard.balance.types import Instant
 from steelyard.balance.words import instant
@@ -17,6 +17,8 @@ STARTING_COST_SECONDS = {Stage.SAMPLER: 15.0, Stage.REWARD_SERVER: 5.0, Stage.TR
 
 COSTS_KEPT = 9
 """Older moves say little about what a move costs now: models are bigger, images are cached."""
+SURPRISE = 2.0
+"""Standard deviation of what moves cost, in first guesses: a measurement counts as far as it is better than that."""
 OUTLIER_SPREADS = 3.0
 MAD_TO_SIGMA = 1.4826
 """Median absolute deviation to standard deviation of a normal distribution."""
@@ -133,15 +135,16 @@ class TransitionCost:
 def transition_cost(revisions: Sequence[AllocationRevision], before: Allocation, after: Allocation) -> TransitionCost:
     """The first guess for this move, times how much dearer than their guess moves of the same kind were.
 
-    A kind is a set of stages with their directions. Outliers (a slow image pull) are cut to three spreads around the
+    A kind is a set of stages with their directions. A cost that is hardly known, say because the workload changed
+    during the move, is drawn to the first guess. Outliers (a slow image pull) are cut to three spreads around the
     median, the spread being the median absolute deviation.
     """
     kind, guess = _kind(before, after), _first_guess(before, after)
     ratios = [
-        float(cost) / expected
+        _ratio(revision.status.measured, expected)
         for revision in sorted(revisions, key=lambda revision: -revision.spec.number)
         if (move := revision.spec.allocation) and revision.spec.parent and _kind(move.before, move.after) == kind
-        if (measured := revision.status.measured) and (cost := measured.transition_cost_seconds) is not None
+        if revision.status.measured and revision.status.measured.transition_cost_seconds is not None
         if (expected := _first_guess(move.before, move.after)) > 0
     ][:COSTS_KEPT]
     if not ratios:
@@ -151,6 +154,13 @@ def transition_cost(revisions: Sequence[AllocationRevision], before: Allocation,
     trusted = [min(max(ratio, centre - reach), centre + reach) for ratio in ratios]
     error = stdev(trusted) / sqrt(len(trusted)) if len(trusted) > 1 else 0.0
     return TransitionCost(guess * fmean(trusted), guess * error)
+
+
+def _ratio(measured: Measured, expected: float) -> float:
+    """Cost over what was `expected`, drawn to 1 as far as chance may explain the difference."""
+    ratio = float(measured.transition_cost_seconds or 0) / expected
+    error = float(measured.transition_cost_error_seconds or 0) / expected
+    return 1 + (ratio - 1) * SURPRISE**2 / (SURPRISE**2 + error**2)
 
 
 def _kind(before: Allocation, after: Allocation) -> frozenset[tuple[Stage, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import hypot
+from math import exp, hypot
 
 from steelyard.api import (
     AllocationRevision,
@@ -17,6 +17,7 @@ from steelyard.api import (
 )
 from steelyard.balance.bounds import user_hold
 from steelyard.balance.counterfactual import Counterfactual, counterfactual, throughput_error
+from steelyard.balance.demand import EDGE_ERROR
 from steelyard.balance.ledger import is_trial, throughput_of
 from steelyard.balance.observe import Observed, longest_window, observe
 from steelyard.balance.readiness import lacking, patience_seconds
@@ -100,7 +101,7 @@ def _settling(revision: AllocationRevision, seen: Seen, rates: Rates, now: Insta
     trained = observed.trained.increase(since, now)
     measured = bool(observed.trained.times)
     if measured and waited >= seen.job.spec.scaling.evaluation.settle_seconds and trained >= open_then:
-        update = {"measuring_time": moment(now), "measured": _cost(revision, observed, applied, now)}
+        update = {"measuring_time": moment(now), "measured": _cost(revision, seen, observed, applied, now)}
         return Judgement(revision.status.model_copy(update=update), "it is being measured")
     overdue = _stalled(revision, observed, now, since, trained + seen.job.spec.algorithm.batch)
     if overdue and spared(revision, seen, now) is None:
@@ -112,13 +113,21 @@ def _settling(revision: AllocationRevision, seen: Seen, rates: Rates, now: Insta
     )
 
 
-def _cost(revision: AllocationRevision, observed: Observed, applied: Instant, now: Instant) -> Measured | None:
-    """Transition cost: the integral of (1 - X/X_old) dt from applied to settled, in seconds of the old throughput."""
-    throughput = throughput_of(revision.spec.inputs)
-    if throughput <= 0 or not observed.trained.times:
+def _cost(
+    revision: AllocationRevision, seen: Seen, observed: Observed, applied: Instant, now: Instant
+) -> Measured | None:
+    """Transition cost: the integral of (1 - X/X_old) dt from applied to settled, in seconds of the old throughput.
+
+    X_old is what the allocation before would reach with the workload of that time: drift costs, but not the move. How
+    well that is known, and the step that each end of the time cuts, make up the error.
+    """
+    old = counterfactual(revision, seen.job.spec, observed)
+    if old is None:
         return None
-    lost = (now - applied) - observed.trained.increase(applied, now) / throughput
-    return Measured(transition_cost_seconds=decimal(max(lost, 0.0)))
+    reached = observed.trained.increase(applied, now) / old.throughput
+    error = hypot(reached * old.error, EDGE_ERROR * seen.job.spec.algorithm.batch / old.throughput)
+    lost = max(now - applied - reached, 0.0)
+    return Measured(transition_cost_seconds=decimal(lost), transition_cost_error_seconds=decimal(error))
 
 
 def _measuring(revision: AllocationRevision, seen: Seen, rates: Rates, now: Instant) -> Judgement:
@@ -157,8 +166,8 @@ class Comparison:
 
     @property
     def harmed(self) -> bool:
-        """Clearly: also if chance was against it."""
-        return self.after / self.before * (1 + CLEARLY * self.error) < self.floor
+        """Clearly: also if chance was against it. The error is one of a ratio: half is as far off as twice."""
+        return self.after / self.before * exp(CLEARLY * self.error) < self.floor
 
 
 def _compared(

@@ -19,13 +19,18 @@ GROWN = START.replace(Stage.SAMPLER, {"whole": 3})
 TWICE = START.replace(Stage.SAMPLER, {"whole": 4})
 
 
-def cost(seconds: float, number: int = 2, before: Allocation = START, after: Allocation = GROWN) -> AllocationRevision:
-    return a_trial(number, "Kept", NOW - 9000, before, after, measured={"transitionCostSeconds": f"{seconds:g}"})
+def cost(
+    seconds: float, number: int = 2, before: Allocation = START, after: Allocation = GROWN, error: float = 0.0
+) -> AllocationRevision:
+    measured = {"transitionCostSeconds": f"{seconds:g}", "transitionCostErrorSeconds": f"{error:g}"}
+    return a_trial(number, "Kept", NOW - 9000, before, after, measured=measured)
 
 
 COSTS: dict[str, tuple[list[AllocationRevision], float, float]] = {
     "nothing is known: 15 s a sampler": ([], 15, 0),
     "one move teaches its cost": ([cost(60)], 60, 0),
+    "one that is known as badly as the guess teaches half": ([cost(75, error=30)], 45, 0),
+    "one during which the workload jumped teaches next to nothing": ([cost(2067, error=2000)], 15.5, 0),
     "more moves give a mean and its error": ([cost(50, 2), cost(60, 3), cost(70, 4)], 60, 5.8),
     "one slow pull in a row does not frighten": (
         [cost(60, 2), cost(62, 3), cost(900, 4), cost(58, 5), cost(60, 6)],

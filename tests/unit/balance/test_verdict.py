@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from steelyard.api import AllocationRevision, Origin, RevisionPhase, Stage, Verdict
+from steelyard.api import AllocationRevision, Measured, Origin, RevisionPhase, Stage, Verdict
 from steelyard.balance import signals
 from steelyard.balance.counterfactual import counterfactual
 from steelyard.balance.ledger import inputs_of
+from steelyard.balance.model import Model
 from steelyard.balance.observe import observe
 from steelyard.balance.types import PodView, Rates, Seen
 from steelyard.balance.verdict import Judgement, judge
@@ -138,6 +139,30 @@ def test_transition_cost_is_the_throughput_lost_until_it_settled() -> None:
     assert float(measured.transition_cost_seconds or "nan") == pytest.approx(32, abs=2)
 
 
+def settled(model: Model, throughput: float, error: float = 0.0) -> Measured:
+    """What the move is found to have cost: 2/s are trained over the 64 s until it settled."""
+    revision = a_move(RevisionPhase.SETTLING, settling_time=time(NOW - 30), applied_time=time(NOW - 64))
+    spec = revision.spec.model_copy(update={"inputs": inputs_of(model, throughput, error)})
+    measured = judged(revision.model_copy(update={"spec": spec})).status.measured
+    assert measured is not None
+    return measured
+
+
+def test_drift_during_a_move_is_no_part_of_its_cost() -> None:
+    """Episodes took 1.5 s when it was decided and 3.5 s since: half the throughput is lost to that."""
+    shorter = a_model(workload=replace(a_model().workload, outside_seconds=1.0, waiting_seconds=0.5))
+    alike = a_model(workload=replace(a_model().workload, outside_seconds=3.0, waiting_seconds=0.5))
+    assert float(settled(alike, 4.0).transition_cost_seconds or "nan") == pytest.approx(32, abs=2)
+    assert float(settled(shorter, 4.0).transition_cost_seconds or "nan") < 8
+
+
+def test_a_cost_is_known_as_well_as_the_throughput_it_is_compared_with() -> None:
+    """32 s of the old throughput were reached, known to 2 % or to 30 %; a step of 8 s is cut at both ends."""
+    alike = a_model(workload=replace(a_model().workload, outside_seconds=3.0, waiting_seconds=0.5))
+    errors = [float(settled(alike, 4.0, error).transition_cost_error_seconds or "nan") for error in (0.02, 0.3)]
+    assert errors == pytest.approx([4.0, (4**2 + (0.3 * 32) ** 2) ** 0.5], rel=0.15)
+
+
 VERDICTS: dict[str, tuple[float, dict[str, Any], Verdict | None, bool]] = {
     "clearly faster is kept": (1.0, {}, Verdict.KEPT, False),
     "a little faster than minGain/2 is kept": (1.94, {}, Verdict.KEPT, False),
@@ -200,9 +225,14 @@ def test_a_drift_within_the_noise_of_its_windows_is_hardly_corrected() -> None:
 
 def test_what_was_measured_badly_before_condemns_nothing() -> None:
     model = a_model(workload=replace(a_model().workload, outside_seconds=3.0, waiting_seconds=0.5))
-    for error, verdict in ((0.02, Verdict.ROLLED_BACK), (0.3, None)):
-        revision = a_move(RevisionPhase.SETTLING, throughput=2.4, **measuring())
-        spec = revision.spec.model_copy(update={"inputs": inputs_of(model, 2.4, error)})
+    for before, error, verdict in (
+        (2.4, 0.02, Verdict.ROLLED_BACK),
+        (2.4, 0.3, None),
+        (4.6, 0.3, Verdict.ROLLED_BACK),
+        (5.0, 0.7, None),  # a third of it by chance is as likely as three times as much
+    ):
+        revision = a_move(RevisionPhase.SETTLING, throughput=before, **measuring())
+        spec = revision.spec.model_copy(update={"inputs": inputs_of(model, before, error)})
         assert judged(revision.model_copy(update={"spec": spec})).status.verdict is verdict
 
 
