@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, hypot, log, sqrt
 
-from steelyard.api import AgenticRLJobSpec, AllocationRevision
+from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage
 from steelyard.balance.estimate import estimate
 from steelyard.balance.ledger import model_of, throughput_error_of, throughput_of
-from steelyard.balance.model import Model, Workload
+from steelyard.balance.model import Estimate, Model, Workload
 from steelyard.balance.observe import Observed
 
 LEAST_ERROR = 0.02
@@ -43,11 +44,11 @@ def counterfactual(revision: AllocationRevision, spec: AgenticRLJobSpec, observe
         return unknown
     old = revision.spec.allocation.before
     promised = then.promise(old).throughput
-    drifted = replace(then, workload=_drifted(then, now.workload)).promise(old).throughput
+    changed = drifted(then, now, revision.spec.allocation.after).promise(old).throughput
     blurred = replace(then, workload=_slowed(then.workload, now.workload.error)).promise(old).throughput
-    if min(promised, drifted, blurred) <= 0:
+    if min(promised, changed, blurred) <= 0:
         return unknown
-    drift, blur = log(drifted / promised), log(blurred / promised)
+    drift, blur = log(changed / promised), log(blurred / promised)
     believed = drift**2 / (drift**2 + blur**2) if drift else 0.0
     misfit = abs(log(measured / promised)) * min(abs(drift), 1.0)
     error = hypot(error, DRIFT_ERROR * drift, misfit, sqrt(believed) * blur)
@@ -65,16 +66,44 @@ def throughput_error(observed: Observed) -> float:
     return max(sqrt(variance / len(gaps)) / mean, LEAST_ERROR)
 
 
-def _drifted(then: Model, now: Workload) -> Workload:
-    """Visits, lengths and tool times of now; waits for samplers are the allocation's doing: per token they stay."""
-    longer = now.tokens / then.workload.tokens if then.workload.tokens > 0 else 1.0
-    return replace(
+def drifted(then: Model, now: Model, after: Allocation) -> Model:
+    """The model of then under the workload of now.
+
+    Visits, lengths and tool times are those of now; waits for samplers are the allocation's doing: per token they stay.
+    A sampler has room for as many sequences as it has now. What took a judge or the trainer longer counts as drift as
+    far as trajectories got longer, and shorter likewise; the rest is the move's doing.
+    """
+    longer = now.workload.tokens / then.workload.tokens if then.workload.tokens > 0 else 1.0
+    workload = replace(
         then.workload,
-        tokens=now.tokens,
-        outside_seconds=now.outside_seconds,
+        tokens=now.workload.tokens,
+        outside_seconds=now.workload.outside_seconds,
         waiting_seconds=then.workload.waiting_seconds * longer,
-        visits=now.visits,
+        visits=now.workload.visits,
     )
+    rates = {stage: dict(profiles) for stage, profiles in then.capacities.rates.items()}
+    latency = dict(then.capacities.latency)
+    for profile, one in latency.items():
+        if profile in now.capacities.latency:
+            latency[profile] = replace(one, most=now.capacities.latency[profile].most)
+            rates[Stage.SAMPLER][profile] = Estimate(latency[profile].capacity, one.error)
+    for stage in (Stage.REWARD_SERVER, Stage.TRAINER):
+        faster = _faster(then, now, stage, after[stage], longer)
+        rates[stage] = {profile: Estimate(one.value * faster, one.error) for profile, one in rates[stage].items()}
+    return replace(then, workload=workload, capacities=replace(then.capacities, rates=rates, latency=latency))
+
+
+def _faster(then: Model, now: Model, stage: Stage, counts: Mapping[str, int], longer: float) -> float:
+    """By how much a trajectory takes the same replicas less time now, as far as its length may explain it."""
+    units = [
+        sum(model.capacities.rates.get(stage, {})[profile].value * n for profile, n in counts.items())
+        if all(model.knows(stage, profile) for profile in counts)
+        else 0.0
+        for model in (then, now)
+    ]
+    if min(units) <= 0 or longer <= 0:
+        return 1.0
+    return min(max(units[1] / units[0], min(1 / longer, 1.0)), max(1 / longer, 1.0))
 
 
 def _slowed(workload: Workload, error: float) -> Workload:
