@@ -30,6 +30,9 @@ LEAST_STALL_SECONDS = 300.0
 MORE_WINDOWS = 3
 """An unclear result is measured so many windows longer before it is final."""
 HARMFUL = "harmful"
+SHARPER = 2.0
+"""More windows are measured unless what is compared with is known so many times worse than what is measured: then four
+of them would sharpen the comparison by less than a tenth."""
 CLEARLY = 1.645
 """Standard errors below which a loss is clear."""
 
@@ -155,6 +158,8 @@ class Comparison:
     after: float
     error: float
     """Relative standard error of after/before."""
+    improvable: bool
+    """Whether measuring longer would make that error much smaller."""
     least: float
     """after/before from which the move is worth keeping."""
     floor: float
@@ -175,11 +180,12 @@ def _compared(
 ) -> Comparison:
     scaling, prices = seen.job.spec.scaling, seen.job.spec.gpu_prices
     move = revision.spec.allocation
-    error = hypot(throughput_error(observed), old.error)
+    measured = throughput_error(observed)
+    error, improvable = hypot(measured, old.error), old.error <= SHARPER * measured
     if move.after.gpus(prices) < move.before.gpus(prices):
         least = 1 - scaling.tolerance_percent / 100
-        return Comparison(old.throughput, after, error, least, floor=least)
-    return Comparison(old.throughput, after, error, 1 + scaling.min_gain_percent / 200, floor=1.0)
+        return Comparison(old.throughput, after, error, improvable, least, floor=least)
+    return Comparison(old.throughput, after, error, improvable, 1 + scaling.min_gain_percent / 200, floor=1.0)
 
 
 def _conclude(
@@ -199,7 +205,7 @@ def _conclude(
         return _judged(revision, Verdict.KEPT, evidence, found.before, after, now)
     if found.harmed:
         return _harmful(revision, seen, evidence, found, now)
-    if last:
+    if last or not found.improvable:
         return _judged(revision, Verdict.INCONCLUSIVE, evidence, found.before, after, now)
     update = {"windows": revision.status.windows + 1, "evidence": sentence(evidence)}
     return Judgement(revision.status.model_copy(update=update), f"not conclusive yet: {evidence}")

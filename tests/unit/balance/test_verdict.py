@@ -227,13 +227,23 @@ def test_what_was_measured_badly_before_condemns_nothing() -> None:
     model = a_model(workload=replace(a_model().workload, outside_seconds=3.0, waiting_seconds=0.5))
     for before, error, verdict in (
         (2.4, 0.02, Verdict.ROLLED_BACK),
-        (2.4, 0.3, None),
+        (2.4, 0.3, Verdict.INCONCLUSIVE),
         (4.6, 0.3, Verdict.ROLLED_BACK),
-        (5.0, 0.7, None),  # a third of it by chance is as likely as three times as much
+        (5.0, 0.7, Verdict.INCONCLUSIVE),  # a third of it by chance is as likely as three times as much
     ):
         revision = a_move(RevisionPhase.SETTLING, throughput=before, **measuring())
         spec = revision.spec.model_copy(update={"inputs": inputs_of(model, before, error)})
         assert judged(revision.model_copy(update={"spec": spec})).status.verdict is verdict
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.03, None), (0.1, Verdict.INCONCLUSIVE)])
+def test_more_windows_are_measured_where_they_would_tell_more(error: float, verdict: Verdict | None) -> None:
+    """The 2 trajectories/s of now are known to 2 %. The 2.05 of before were known to 3 %, or to 10 %: then a longer
+    look at what is now says no more about the move."""
+    model = a_model(workload=replace(a_model().workload, outside_seconds=3.0, waiting_seconds=0.5))
+    revision = a_move(RevisionPhase.SETTLING, throughput=2.05, **measuring())
+    spec = revision.spec.model_copy(update={"inputs": inputs_of(model, 2.05, error)})
+    assert judged(revision.model_copy(update={"spec": spec})).status.verdict is verdict
 
 
 def test_a_slower_judge_is_not_drift_but_harm() -> None:
