@@ -207,7 +207,8 @@ def case_of(picture: Picture, candidate: Candidate, model: Model, throughput: fl
     """A candidate with all that is needed to judge it."""
     seen = picture.seen
     step = seen.job.status.training.step if seen.job.status.training else None
-    return Case(candidate, model, seen.job.spec, seen.revisions, throughput, step, picture.now, picture.findings)
+    error = throughput_error(picture.observed)
+    return Case(candidate, model, seen.job.spec, seen.revisions, throughput, step, picture.now, picture.findings, error)
 
 
 def improve(picture: Picture, model: Model, throughput: float) -> Outcome:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from steelyard.balance.types import Finding, Instant
 from steelyard.balance.words import number, percent, seconds
 
 QUANTILE = 0.10
+P90 = 1.2816
+"""Standard deviations from the median to the 90th percentile."""
 FAILURES_THAT_HOLD = 2
 
 
@@ -66,6 +69,8 @@ class Case:
     now: Instant
     findings: Sequence[Finding] = ()
     """What the figures show to be wrong."""
+    throughput_error: float = 0.0
+    """Relative standard error of `throughput`."""
 
     @property
     def cost(self) -> TransitionCost:
@@ -157,7 +162,8 @@ def uncertain(case: Case) -> Judged:
     least = case.spec.scaling.min_gain_percent
     if case.saves:
         return Judged("Uncertain", True, "it frees GPUs", "not asked of a move that frees GPUs")
-    sure = sure_gain(case.model, case.candidate.before, case.candidate.after)
+    reached = case.throughput * exp(-P90 * case.throughput_error)
+    sure = sure_gain(case.model, case.candidate.before, case.candidate.after, reached)
     return _judged(
         "Uncertain",
         sure >= least / 100,
@@ -217,9 +223,13 @@ def _time_left(failed: Sequence[AllocationRevision], case: Case) -> float:
     return barred_until(failed, case.spec.scaling.horizon_seconds) - case.now
 
 
-def sure_gain(model: Model, before: Allocation, after: Allocation) -> float:
-    """The 10th percentile of T_new/T_old - 1 over joint draws of the estimates."""
+def sure_gain(model: Model, before: Allocation, after: Allocation, reached: float = 0.0) -> float:
+    """The 10th percentile of T_new/T_old - 1 over joint draws of the estimates.
+
+    T_old is never less than what the allocation before has `reached`: a model that says so is wrong about the stage
+    that binds it, and the move would cure nothing.
+    """
     draws = Draws(model)
-    old, new = draws.throughput(before), draws.throughput(after)
+    old, new = np.maximum(draws.throughput(before), reached), draws.throughput(after)
     gains = np.divide(new, old, out=np.ones_like(old), where=old > 0) - 1
     return float(np.sort(gains)[int(QUANTILE * len(gains))])

@@ -147,6 +147,20 @@ def test_efficiency_judges_by_gpus_saved() -> None:
     assert objection.kind == "DeadBand"
 
 
+@pytest.mark.parametrize(
+    ("measured", "error", "gains"),
+    [(1.0, 0.02, True), (1.5, 0.02, False), (1.5, 0.5, True)],
+    ids=["as the model says", "clearly more than the model says", "more, but measured badly"],
+)
+def test_a_move_must_beat_what_is_measured_and_not_only_the_model(measured: float, error: float, gains: bool) -> None:
+    """The model promises 45 % more than the 4 trajectories/s that it gives the present allocation."""
+    case = a_case()
+    case = replace(case, throughput=measured * case.candidate.old.throughput, throughput_error=error)
+    objection = veto(case)
+    assert (objection is None) is gains
+    assert objection is None or objection.kind == "Uncertain"
+
+
 def test_errors_that_hit_old_and_new_alike_do_not_count() -> None:
     """The judge binds before and after: however badly its speed is known, twice the judges do twice the work."""
     assert sure_gain(unsure(0.1, Stage.REWARD_SERVER), WIDE, MOVED) == pytest.approx(1.0, abs=0.3)
