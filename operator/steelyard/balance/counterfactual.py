@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import exp, hypot, log, sqrt
 
 from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage
+from steelyard.balance.demand import explained_by_length
 from steelyard.balance.estimate import estimate
 from steelyard.balance.ledger import model_of, throughput_error_of, throughput_of
 from steelyard.balance.model import Estimate, Model, Workload
@@ -101,9 +102,7 @@ def _faster(then: Model, now: Model, stage: Stage, counts: Mapping[str, int], lo
         else 0.0
         for model in (then, now)
     ]
-    if min(units) <= 0 or longer <= 0:
-        return 1.0
-    return min(max(units[1] / units[0], min(1 / longer, 1.0)), max(1 / longer, 1.0))
+    return explained_by_length(units[1] / units[0], longer) if min(units) > 0 else 1.0
 
 
 def _slowed(workload: Workload, error: float) -> Workload:

@@ -42,6 +42,14 @@ def service_demand(
     return Estimate(demand, min(max(batch_means, EDGE_ERROR / units), 2.0))
 
 
+def explained_by_length(faster: float, longer: float) -> float:
+    """The part of a change of speed that a change of the trajectories' length may explain: no slower than by as much as
+    they got longer, no faster than by as much as they got shorter."""
+    if longer <= 0:
+        return 1.0
+    return min(max(faster, min(1 / longer, 1.0)), max(1 / longer, 1.0))
+
+
 def _working(pod: PodWindow) -> list[Counter]:
     return [pod.seconds[state] for state in WORKING if state in pod.seconds]
 

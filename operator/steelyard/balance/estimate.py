@@ -7,26 +7,20 @@ last measurement, else from the speed that the user expects of the profile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from math import hypot, log, sqrt
+from math import hypot, sqrt
 
-from steelyard.api import AgenticRLJobSpec, GpuProfile, Stage
+from steelyard.api import AgenticRLJobSpec, Stage
 from steelyard.balance import sampler
 from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.counter import Gauge
 from steelyard.balance.demand import EDGE_ERROR, service_demand, work
+from steelyard.balance.known import NOTHING, Known, aged_latencies, latency_priors, remembered, with_priors
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, Workload
 from steelyard.balance.observe import Observed, PodWindow, StageWindow
 from steelyard.balance.priors import speeds
 from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize, fitted
-
-PRIOR_ERROR = 0.3
-"""Of a profile never tried, on hardware of another kind."""
-SCALING_ERROR = 0.15
-"""Of the exponent by which the same devices are expected to scale with their number."""
-LEDGER_ERROR = 1.5
-"""An older measurement is trusted less: its error is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +29,6 @@ class Estimated:
 
     model: Model | None
     unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the ledger remembers of earlier windows."""
-
-    capacities: Capacities = field(default_factory=Capacities)
-    """The newest figure of every profile."""
-    loads: Mapping[str, Sequence[Load]] = field(default_factory=dict)
-    """Sampler profile -> loads it was seen under."""
-    trainer_sizes: Mapping[str, Sequence[TrainerSize]] = field(default_factory=dict)
-    """Trainer profile -> what it did at each size, oldest first."""
-
-
-NOTHING = Known()
 
 
 def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING) -> Estimated:
@@ -71,17 +50,17 @@ def estimate(observed: Observed, spec: AgenticRLJobSpec, known: Known = NOTHING)
         return Estimated(None, tuple(unknown))
     tokens = sum(_tokens_rate(pod) for pod in windows[Stage.SAMPLER].pods) / episodes
     curve, rates[Stage.TRAINER] = _per_trainer(trained, len(trainers.pods), tokens, known)
-    latency = {**_aged_latencies(known.capacities.latency), **latency}
+    latency = {**aged_latencies(known.latency), **latency}
     for stage, profiles in rates.items():
-        rates[stage] = {**_aged(known.capacities.rates.get(stage, {})), **profiles}
+        rates[stage] = {**remembered(stage, known.rates.get(stage, {}), profiles, tokens), **profiles}
     rates[Stage.SAMPLER].update({name: Estimate(tau.capacity, tau.error) for name, tau in latency.items()})
     rates = {
-        stage: _with_priors(
+        stage: with_priors(
             profiles, speeds(stage, spec, tokens), {shape.name: shape for shape in spec.stage(stage).gpu_profiles}
         )
         for stage, profiles in rates.items()
     }
-    latency = _latency_priors(latency, rates[Stage.SAMPLER])
+    latency = latency_priors(latency, rates[Stage.SAMPLER])
     capacities = Capacities(
         rates,
         latency,
@@ -241,51 +220,3 @@ def _latency_now(samplers: StageWindow, latency: Mapping[str, TokenLatency]) -> 
             spent = pod.engine.latency_sum.increase(pod.start, pod.end)
             return fitted.at(min(spent / busy if busy > 0 else 1.0, fitted.most))
     return 0.0
-
-
-def _aged(profiles: Mapping[str, Estimate]) -> dict[str, Estimate]:
-    return {name: Estimate(one.value, min(one.error * LEDGER_ERROR, 2.0)) for name, one in profiles.items()}
-
-
-def _aged_latencies(profiles: Mapping[str, TokenLatency]) -> dict[str, TokenLatency]:
-    return {
-        name: TokenLatency(one.alpha, one.beta, one.most, min(one.error * LEDGER_ERROR, 2.0))
-        for name, one in profiles.items()
-    }
-
-
-def _with_priors(
-    profiles: Mapping[str, Estimate], expected: Mapping[str, float], shapes: Mapping[str, GpuProfile]
-) -> dict[str, Estimate]:
-    """Profiles never tried get the rate of the best-known one, times the relative speed expected of them."""
-    usable = {name: one for name, one in profiles.items() if name in expected or not expected}
-    known = min(usable, key=lambda name: (usable[name].error, name), default=None)
-    if known is None or known not in expected:
-        return usable
-    for name, speed in expected.items():
-        if name not in usable:
-            base, error = usable[known], _prior_error(shapes[known], shapes[name])
-            usable[name] = Estimate(base.value * speed / expected[known], hypot(base.error, error))
-    return usable
-
-
-def _prior_error(known: GpuProfile, other: GpuProfile) -> float:
-    """More or fewer of the same devices are much less of a guess than devices of another kind."""
-    alike = known.resources.keys() == other.resources.keys() and known.memory_percent == other.memory_percent
-    if not alike or 0 in (known.gpus, other.gpus) or known.gpus == other.gpus:
-        return PRIOR_ERROR
-    return min(SCALING_ERROR * abs(log(other.gpus / known.gpus)), PRIOR_ERROR)
-
-
-def _latency_priors(latency: Mapping[str, TokenLatency], rates: Mapping[str, Estimate]) -> dict[str, TokenLatency]:
-    """Once one profile's token latency is identified, those expected to be slower or faster are so at every load."""
-    known = min(latency, key=lambda name: (latency[name].error, name), default=None)
-    if known is None:
-        return {}
-    base = latency[known]
-    priors = {
-        name: TokenLatency(base.alpha / ratio, base.beta / ratio, base.most, one.error)
-        for name, one in rates.items()
-        if (ratio := one.value / base.capacity) > 0
-    }
-    return {**priors, **latency}

@@ -19,7 +19,7 @@ from steelyard.api import (
     revision_name,
 )
 from steelyard.balance.closed_loop import TokenLatency
-from steelyard.balance.estimate import Known
+from steelyard.balance.known import Known, Remembered
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, Workload
 from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize
 from steelyard.balance.types import Instant, Seen
@@ -226,7 +226,7 @@ def _by_stage(figures: Mapping[str, float], prefix: str) -> dict[Stage, float]:
 
 def known(revisions: Sequence[AllocationRevision]) -> Known:
     """What the ledger remembers: the newest figure of every profile, and the last loads of each sampler profile."""
-    rates: dict[Stage, dict[str, Estimate]] = {}
+    rates: dict[Stage, dict[str, Remembered]] = {}
     latency: dict[str, TokenLatency] = {}
     loads: dict[str, list[Load]] = {}
     sizes: dict[str, list[TrainerSize]] = {}
@@ -236,8 +236,8 @@ def known(revisions: Sequence[AllocationRevision]) -> Known:
             continue
         ran = revision.spec.allocation.before  # the inputs were measured under it; other profiles were expectations
         for stage, profiles in model.capacities.rates.items():
-            measured = {profile: rate for profile, rate in profiles.items() if profile in ran[stage]}
-            rates.setdefault(stage, {}).update(measured)
+            measured = Remembered(profiles, model.workload.tokens)
+            rates.setdefault(stage, {}).update({profile: measured for profile in profiles if profile in ran[stage]})
         for profile, replicas in ran[Stage.TRAINER].items():
             single = model.capacities.rates.get(Stage.TRAINER, {}).get(profile)
             if single and len(ran[Stage.TRAINER]) == 1:
@@ -248,4 +248,4 @@ def known(revisions: Sequence[AllocationRevision]) -> Known:
                 latency[profile] = model.capacities.latency[profile]
             if profile in model.capacities.loads:
                 loads[profile] = [*loads.get(profile, []), model.capacities.loads[profile]][-LOADS_KEPT:]
-    return Known(Capacities(rates, latency), loads, sizes)
+    return Known(rates, latency, loads, sizes)

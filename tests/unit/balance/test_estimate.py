@@ -7,9 +7,10 @@ import pytest
 from steelyard.api import AgenticRLJob, Stage
 from steelyard.balance import signals
 from steelyard.balance.closed_loop import TokenLatency
-from steelyard.balance.estimate import Estimated, Known, estimate
+from steelyard.balance.estimate import Estimated, estimate
+from steelyard.balance.known import Known, Remembered
 from steelyard.balance.ledger import inputs_of, known
-from steelyard.balance.model import Capacities, Estimate, Load, Model
+from steelyard.balance.model import Estimate, Load, Model
 from steelyard.balance.observe import observe
 from steelyard.balance.trainer_curve import EXPONENT, TrainerCurve, TrainerSize
 from tests.builders import SLICE, WHOLE, a_revision
@@ -72,7 +73,7 @@ def test_queues_inside_the_samplers_are_not_latency_that_more_samplers_would_kee
         for index in range(2):
             sheet.without(signals.TOKEN_LATENCY_SUM, f"sampler-whole-{index}")
             sheet.counter(signals.TOKEN_LATENCY_SUM, f"sampler-whole-{index}", 2.0 * 2.0 / 2)
-    known = Known(Capacities(latency={"whole": TokenLatency(0.05, 0.0, 64, 0.02)}))
+    known = Known(latency={"whole": TokenLatency(0.05, 0.0, 64, 0.02)})
     assert model_of(calm, known=known).workload.overhead_seconds == pytest.approx(6.0, rel=0.05)
     assert model_of(crowded, known=known).workload.overhead_seconds == pytest.approx(0.0, abs=0.3)
 
@@ -165,19 +166,42 @@ def test_a_profile_never_tried_gets_the_speed_its_user_expects_and_a_wide_error(
 
 
 def test_a_profile_that_the_ledger_measured_needs_no_prior() -> None:
-    known = Known(Capacities({Stage.REWARD_SERVER: {"slice": Estimate(2.0, 0.02)}}))
+    known = Known({Stage.REWARD_SERVER: {"slice": Remembered({"slice": Estimate(2.0, 0.02)})}})
     slice_ = rate(model_of(steady(), known=known), Stage.REWARD_SERVER, "slice")
     assert slice_.value == 2.0
     assert slice_.error == pytest.approx(0.03)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "seconds", "want"),
+    [(40, 0.8, 2.0), (20, 0.8, 1.0), (20, 1.6, 1.0), (20, 0.5, 1.6), (80, 0.4, 2.0)],
+    ids=[
+        "as long, and the whole disappoints",
+        "twice as long, and the whole takes twice as long",
+        "four times as long: what length explains",
+        "a little longer",
+        "shorter, and the whole is as fast",
+    ],
+)
+def test_what_longer_trajectories_cost_one_profile_they_cost_the_others(
+    tokens: float, seconds: float, want: float
+) -> None:
+    """When trajectories had so many `tokens` a whole judge took 0.4 s and a slice 0.5 s. Now they have 40, and a whole
+    takes so many seconds."""
+    then = Remembered({"whole": Estimate(2.5, 0.02), "slice": Estimate(2.0, 0.02)}, tokens)
+    model = model_of(
+        steady(trajectories=0.5, judge_seconds=seconds, batch=8), known=Known({Stage.REWARD_SERVER: {"slice": then}})
+    )
+    assert rate(model, Stage.REWARD_SERVER, "slice").value == pytest.approx(want, rel=0.02)
+
+
 def test_what_is_measured_now_beats_what_the_ledger_remembers() -> None:
-    known = Known(Capacities({Stage.REWARD_SERVER: {"whole": Estimate(99.0, 0.0)}}))
+    known = Known({Stage.REWARD_SERVER: {"whole": Remembered({"whole": Estimate(99.0, 0.0)})}})
     assert rate(model_of(steady(judge_seconds=0.4), known=known), Stage.REWARD_SERVER).value == pytest.approx(2.5)
 
 
 def test_an_identified_sampler_stays_identified_when_its_load_settles() -> None:
-    known = Known(Capacities(latency={"whole": TokenLatency(0.01, 0.001, 64, 0.02)}))
+    known = Known(latency={"whole": TokenLatency(0.01, 0.001, 64, 0.02)})
     latency = model_of(steady(), known=known).capacities.latency["whole"]
     assert latency.alpha == 0.01
     assert latency.error == pytest.approx(0.03)

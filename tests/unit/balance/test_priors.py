@@ -11,7 +11,8 @@ import pytest
 from steelyard.api import AgenticRLJobSpec, Allocation, Planning, Stage
 from steelyard.balance import balance
 from steelyard.balance.coldstart import hardware_names, model_names
-from steelyard.balance.estimate import PRIOR_ERROR, estimate
+from steelyard.balance.estimate import estimate
+from steelyard.balance.known import PRIOR_ERROR
 from steelyard.balance.observe import observe
 from steelyard.balance.priors import speeds, start
 from steelyard.balance.types import Rates, Seen
