@@ -24,6 +24,8 @@ class Exit(IntEnum):
     TIMED_OUT = 5
     DENIED = 6
     """Forbidden or not there."""
+    INTERRUPTED = 130
+    """By Ctrl-C, as a shell has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,8 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
             code = code_of(error)
             complain(code, "", told(error))
             raise typer.Exit(code.exit) from error
+        except KeyboardInterrupt as error:  # how people end a watch
+            raise typer.Exit(Exit.INTERRUPTED) from error
         raise typer.Exit(ended or Exit.OK)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

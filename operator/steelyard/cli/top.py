@@ -27,6 +27,8 @@ from steelyard.cluster.problems import condition, problem
 
 KEYS = "q quit   p pause or resume scaling   e explain"
 MOST_PODS = 5
+HEAD = 5
+"""Lines from the beginning of what a command says that are shown in any case."""
 PINNED = 2
 """Lines from the top that stay when the screen is too small."""
 
@@ -118,9 +120,17 @@ def _run(view: _View, interval: float) -> None:
             if key in ("e", "p"):
                 draw(["..."])
                 said = _explained(view) if key == "e" else _paused_or_resumed(view, held=frame.job.held)
-                draw([*said, "", "any key goes back"])
+                draw([*fitting(said, console.height - 2), "", "any key goes back"])
                 while not view.following.wait(keys=sys.stdin):
                     continue
+
+
+def fitting(lines: Sequence[str], height: int) -> list[str]:
+    """The beginning, which says what, and the end, which says what would change it, when all is too much."""
+    if len(lines) <= height:
+        return list(lines)
+    kept = max(height - HEAD - 1, 1)
+    return [*lines[:HEAD], f"... {len(lines) - HEAD - kept} lines are left out ...", *lines[-kept:]]
 
 
 def _explained(view: _View) -> list[str]:

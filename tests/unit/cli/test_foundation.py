@@ -86,6 +86,16 @@ def test_errors_of_the_cluster_become_a_line_with_a_code(
     assert re.search(want, said.err)
 
 
+def test_whoever_ends_a_watch_sees_no_complaint(capsys: pytest.CaptureFixture[str]) -> None:
+    def watches(session: Session) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as ended:
+        with_session(watches)(namespace=None, context=None, kubeconfig=None, as_user=None)
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr() == ("", "")
+
+
 def test_every_error_of_the_cluster_has_a_meaning() -> None:
     kinds = [kind for kind, _, _ in MEANINGS]
     for place, kind in enumerate(kinds):

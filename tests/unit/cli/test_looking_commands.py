@@ -11,6 +11,7 @@ import pytest
 
 from steelyard.audit.record import Total
 from steelyard.cli import asking, top_frame
+from steelyard.cli.top import fitting
 from steelyard.cluster.kinds import BY_NAME, EVENT, JOB, POD, REVISION, Kind, Object
 from tests.unit.cli.documents import JobHistory, JobTop, JobTree, NodeDocument
 from tests.unit.cli.fake_kubectl import State, put
@@ -315,6 +316,16 @@ def test_top_without_prometheus_shows_the_status_and_says_why(state: State, monk
 )
 def test_a_bar_is_always_full(shares: dict[str, float]) -> None:
     assert len(top_frame.bar(shares)) == top_frame.BAR
+
+
+@pytest.mark.parametrize("height", [8, 20, 59, 60])
+def test_what_is_too_long_for_a_screen_keeps_its_beginning_and_its_end(height: int) -> None:
+    lines = [str(number) for number in range(60)]
+    shown = fitting(lines, height)
+    assert len(shown) <= height
+    assert (shown[:5], shown[-1]) == (lines[:5], "59")
+    left_out = [line for line in shown if line.startswith("...")]
+    assert left_out == ([] if height >= 60 else [f"... {60 - len(shown) + 1} lines are left out ..."])
 
 
 @pytest.mark.parametrize("command", ["tree", "history", "top"])
