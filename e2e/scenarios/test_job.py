@@ -133,7 +133,7 @@ MAY_LACK = {
 def test_every_panel_of_every_dashboard_has_data(job: LiveJob, kube: Kube) -> None:
     """What happened until now gives most of them data; a hold and a pool give the others theirs."""
     kube.apply(load_yaml(MANIFESTS / "examples" / "pool.yaml"))
-    job.write(job.revisions()[-1]["spec"]["allocation"]["after"], "while somebody looks", timedelta(seconds=20))
+    job.write(job.revisions()[-1]["spec"]["allocation"]["after"], "while somebody looks", timedelta(seconds=40))
 
     shown, missing = partial(Shown, NAMESPACE, job.name, seconds=3600), list[str]()
     for _ in range(DASHBOARD_TRIES):
