@@ -26,7 +26,9 @@ from steelyard_workers import spans
 from steelyard_workers.spans import Span, Window
 from tests.builders import job_manifest
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
-from tests.unit.cli.test_trace import life, span
+from tests.unit.cli.test_trace import ZERO, life, span
+
+READY_AT = datetime.fromtimestamp(ZERO, UTC).isoformat()
 
 
 def rungs(changes: Mapping[str, Any] | None = None, name: str = "calculator") -> tuple[Rung, ...]:
@@ -108,8 +110,14 @@ def test_figures_are_folded_from_spans() -> None:
     )
     assert (found.trajectories, found.trained, found.failed, found.timed_out, found.retried) == (6, 3, 1, 1, 1)
     assert (found.steps, found.step_seconds, found.interval_seconds) == (2, 2.5, 9.0)
-    assert (found.median_seconds, found.slow_seconds) == (15.0, 15.0)
+    assert (found.median_seconds, found.slow_seconds) == (14.0, 14.0), "without the second in the queue of tasks"
     assert found.shares[Share.TRAINER_QUEUE] == 5.0
+
+
+def test_what_was_begun_while_the_job_was_starting_is_not_measured() -> None:
+    told = stories([*of_step(1, 0.0), *of_step(2, 10.0)])
+    found = figures(told, ready=ZERO + 5)
+    assert (found.trajectories, found.trained, found.steps) == (2, 1, 1)
 
 
 def test_before_anything_was_trained_there_are_no_figures() -> None:
@@ -160,7 +168,7 @@ def test_rungs_stand_side_by_side() -> None:
     lines = compared([recorded("a few", SMALL), recorded("all stages", LARGE, bottleneck="sampler")])
     cells = [" ".join(line.split()) for line in lines]
     assert cells[0].endswith("A FEW ALL STAGES")
-    assert "waiting for samplers 1.5 6.5" in cells
+    assert "waiting for samplers 1.50 6.50" in cells
     assert "failed, timed out, retried 0, 0, 0 2, 1, 0" in cells
     assert "bottleneck - sampler" in cells
     assert not [line for line in cells if "trainer at work" in line], "what no rung has is left out"
@@ -169,7 +177,7 @@ def test_rungs_stand_side_by_side() -> None:
 def test_what_grew_is_said_in_a_sentence() -> None:
     said = told([recorded("a few", SMALL), recorded("all stages", LARGE, findings=("KV pool is full",))])
     assert said == [
-        "from a few to all stages a trajectory takes 4 times as long, most of it waiting for samplers: 1.5 to 6.5 s",
+        "from a few to all stages a trajectory takes 4 times as long, most of it waiting for samplers: 1.50 to 6.50 s",
         "all stages: 3 of 100 trajectories failed or timed out",
         "all stages: KV pool is full",
     ]
@@ -229,7 +237,8 @@ class Pretended:
 
 
 def condition(kind: str, status: str = "True", message: str = "fine") -> dict[str, str]:
-    return {"type": kind, "status": status, "reason": kind, "message": message}
+    told = {"type": kind, "status": status, "reason": kind, "message": message}
+    return {**told, "lastTransitionTime": READY_AT}
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from steelyard.children.common import bus_name
 from steelyard.cli.ages import duration
 from steelyard.cli.output import note
 from steelyard.cli.rehearsing.ladder import ANNOTATION_BY, ANNOTATION_SEEN, LABEL_REHEARSAL, Rung
-from steelyard.cli.rehearsing.record import Record, Scene, figures, scene
+from steelyard.cli.rehearsing.record import Figures, Record, Scene, figures, scene
 from steelyard.cli.session import Session
 from steelyard.cli.tracing.story import Story, stories
 from steelyard.cluster import kinds
@@ -138,6 +138,8 @@ class _Watch:
         self._job: Object = {}
         self._stories: list[Story] = []
         self._ready: float | None = None
+        self._ready_at = float("inf")
+        """The same by the cluster's clock, which spans go by."""
         self._degraded: float | None = None
         self._beaten = self._read = float("-inf")
         self._said = ""
@@ -153,7 +155,7 @@ class _Watch:
                 return "somebody deleted its job"
             except Unavailable as error:
                 self._say(str(error))
-            if figures(self._stories).steps >= self._rung.steps:
+            if self._figures.steps >= self._rung.steps:
                 return None
             if monotonic() - self._started > self._climb.timeout:
                 return f"not done within {duration(self._climb.timeout)}; {self._said}"
@@ -163,18 +165,22 @@ class _Watch:
         status = self._job.get("status") or {}
         bottleneck = (status.get("bottleneck") or {}).get("stage")
         findings = tuple(one["evidence"] for one in status.get("findings") or () if one["symptom"] != "NoMismatch")
-        ready = self._ready - self._started if self._ready else None
+        ready = self._ready - self._started if self._ready is not None else None
         return Record(
             self._rung.title,
             self._rung.name,
             before,
             after,
-            figures(self._stories),
+            self._figures,
             ready,
             bottleneck,
             findings,
             failure,
         )
+
+    @property
+    def _figures(self) -> Figures:
+        return figures(self._stories, self._ready_at)
 
     def _look(self, now: float) -> str | None:
         """Why it will come to no end, None while it may."""
@@ -187,7 +193,9 @@ class _Watch:
         for kind in ("Failed", "Stalled"):
             if kind in holding:
                 return _words(conditions[kind])
-        self._ready = self._ready or (now if "Ready" in holding else None)
+        if self._ready is None and "Ready" in holding:
+            self._ready = now
+            self._ready_at = datetime.fromisoformat(conditions["Ready"]["lastTransitionTime"]).timestamp()
         self._degraded = (self._degraded or now) if "Degraded" in holding else None
         if self._degraded is not None and now - self._degraded > DEGRADED_SECONDS:
             return _words(conditions["Degraded"])
@@ -195,10 +203,10 @@ class _Watch:
         if self._ready is not None and now - self._read >= READ_SECONDS:
             self._read_spans()
             self._read = monotonic()
-        done = figures(self._stories)
+        done = self._figures
         self._say(
             f"{done.trained} trajectories trained, step {done.steps} of {self._rung.steps}"
-            if self._ready
+            if self._ready is not None
             else _words(waits or conditions.get("Ready") or {"reason": "Pending", "message": "waits for the operator"})
         )
         return None

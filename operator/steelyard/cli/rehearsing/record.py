@@ -17,6 +17,8 @@ from steelyard.cli.output import Column, table
 from steelyard.cli.tracing.story import Share, Story
 from steelyard.cluster.kinds import Object
 
+WITHIN = tuple(share for share in Share if share is not Share.TASKS)
+"""Where the time of a trajectory goes once it is begun: more tasks are dispatched ahead than there are slots."""
 WORTH_SAYING = 1.2
 """Longer by less is noise of so few trajectories."""
 
@@ -77,7 +79,11 @@ def _gpus(pod: Object) -> Fraction:
 
 @dataclass(frozen=True)
 class Figures:
-    """What the spans of a rung say. Seconds are means over the trajectories that were trained."""
+    """What the spans of a rung say.
+
+    Seconds are means over the trajectories that were trained and begun once the job was ready: before, they wait for
+    samplers that are still starting.
+    """
 
     trajectories: int = 0
     trained: int = 0
@@ -90,22 +96,22 @@ class Figures:
     interval_seconds: float | None = None
     """Time between the ends of two steps."""
     median_seconds: float | None = None
-    """A trajectory, from its dispatch to the end of its step."""
+    """A trajectory, from the beginning of its episode to the end of its step."""
     slow_seconds: float | None = None
     """The 95th percentile of the same."""
     shares: Mapping[Share, float] = field(default_factory=dict)
 
 
-def figures(stories: Sequence[Story]) -> Figures:
-    """Fold the trajectories of a rung."""
-    trained = [story for story in stories if story.outcome == "trained"]
+def figures(stories: Sequence[Story], ready: float = 0.0) -> Figures:
+    """Fold the trajectories of a rung, which was ready at `ready` (unix seconds)."""
+    trained = [story for story in stories if story.outcome == "trained" and story.begun >= ready]
     steps: dict[int, list[tuple[float, float]]] = {}
     for story in trained:
         if (train := story.last("train")) is not None:
             steps.setdefault(int(train.about["step"]), []).append((train.start, train.end))
     ends = sorted(max(end for _, end in spans) for spans in steps.values())
     lengths = [max(end for _, end in spans) - min(start for start, _ in spans) for spans in steps.values()]
-    seconds = sorted(story.seconds for story in trained)
+    seconds = sorted(story.end - story.begun for story in trained)
     return Figures(
         trajectories=len(stories),
         trained=len(trained),
@@ -207,7 +213,7 @@ def compared(records: Sequence[Record]) -> list[str]:
 
 
 def _figure(seconds: float | None) -> str:
-    return "" if seconds is None else number(seconds, 3)
+    return "" if seconds is None else f"{seconds:.2f}"
 
 
 def _accidents(scene: Scene) -> str:
@@ -234,7 +240,7 @@ def _grown(before: Record, after: Record) -> list[str]:
     old, new = before.figures, after.figures
     if not old.median_seconds or not new.median_seconds or new.median_seconds < WORTH_SAYING * old.median_seconds:
         return []
-    shares = {share: (old.shares.get(share, 0.0), new.shares.get(share, 0.0)) for share in Share}
+    shares = {share: (old.shares.get(share, 0.0), new.shares.get(share, 0.0)) for share in WITHIN}
     most = max(shares, key=lambda share: shares[share][1] - shares[share][0])
     less, more = map(_figure, shares[most])
     times = number(new.median_seconds / old.median_seconds)

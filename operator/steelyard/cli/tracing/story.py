@@ -75,6 +75,11 @@ class Story:
         return first.start - float(first.about.get(QUEUED, 0.0))
 
     @property
+    def begun(self) -> float:
+        """When a worker took it up."""
+        return self.outermost[0].start
+
+    @property
     def end(self) -> float:
         return max(span.end for span in self.spans)
 
