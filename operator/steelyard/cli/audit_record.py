@@ -9,9 +9,10 @@ from importlib.metadata import version
 
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, Stage
 from steelyard.audit import queries
-from steelyard.audit.gputime import reigns
+from steelyard.audit.gputime import measured, reigns
+from steelyard.audit.histogram import spread
 from steelyard.audit.queries import Selector
-from steelyard.audit.record import Grid, Record, Values
+from steelyard.audit.record import Grid, Record
 from steelyard.balance import signals
 from steelyard.balance.observe import SCRAPES, STEPS, longest_window
 from steelyard.balance.types import Instant, PodView, Rates
@@ -46,21 +47,17 @@ async def read(
     if not probed:
         nothing = f"Prometheus knows no series of {namespace}/{name} in this time"
         return replace(record, missing=(*_gone(job, ledger), nothing))
-    probes = probed[0].values
-    scrape = queries.COUNTED_SECONDS / max(count for count in probes if count)
+    scrape = queries.COUNTED_SECONDS / max(count for count in probed[0].values if count)
     record = replace(record, totals=await history.totals(queries.totals(of, end - start), end))
-    first, last = _measured(probes, start, end)
-    steps = record.total("train_step_count") or 0.0
-    step = (last - first) / steps if steps >= 1 else None
-    lines, windows = await asyncio.gather(
-        history.lines(queries.lines(of, record.grid, scrape, step), record.grid),
-        _windows(history, of, (first, last), scrape, step, ledger),
-    )
+    step = spread(record, "step_interval").mean
+    lines = await history.lines(queries.lines(of, record.grid, scrape, step), record.grid)
+    record = replace(record, lines=lines)
+    windows = await _windows(history, of, measured(record), scrape, step, ledger)
     unread = list(dict.fromkeys(history.missing))
     few = unread[:MOST_SENTENCES] + (
         [f"and {len(unread) - MOST_SENTENCES} more"] if len(unread) > MOST_SENTENCES else []
     )
-    return replace(record, lines=lines, windows=windows, missing=(*_gone(job, ledger), *few))
+    return replace(record, windows=windows, missing=(*_gone(job, ledger), *few))
 
 
 def _profiles(job: AgenticRLJob | None, revisions: Sequence[AllocationRevision]) -> tuple[str, ...]:
@@ -89,23 +86,18 @@ def _probes(start: Instant, end: Instant) -> Grid:
     return Grid(start + step, step, max(int((end - start) / step), 1))
 
 
-def _measured(probes: Values, start: Instant, end: Instant) -> tuple[Instant, Instant]:
-    """From when to when some pod of the job was scraped, as the probes tell."""
-    grid = _probes(start, end)
-    seen = [at for at, count in zip(grid.instants, probes, strict=True) if count]
-    return max(seen[0] - grid.step, start), min(seen[-1], end)
-
-
 async def _windows(
     history: History,
     of: Selector,
-    measured: tuple[Instant, Instant],
+    seen: Sequence[tuple[Instant, Instant]],
     scrape: float,
     step: float | None,
     ledger: tuple[AllocationRevision, ...],
 ) -> tuple[Window, ...]:
     """Raw samples of a few windows, evenly spread over the time in which there were any."""
-    first, last = measured
+    if not seen:
+        return ()
+    first, last = seen[0][0], seen[-1][1]
     wanted = WINDOW_MARGIN * max(SCRAPES * scrape, (STEPS + 1) * (step or 0.0))
     seconds = min(wanted, longest_window(scrape), last - first)
     ends = [last - index * (last - first - seconds) / WINDOWS for index in reversed(range(WINDOWS))]

@@ -16,7 +16,7 @@ from tests.unit.balance.loop import Loop, demo_job
 from tests.unit.balance.pipeline import START
 from tests.unit.balance.replicas import Pod
 
-SECONDS, STEP = 480, 5.0
+SECONDS, STEP = 480, 2.0
 LOOK_EVERY, LOOK = 80, 60.0
 BOUNDS = tuple(digit * 10.0**power for power in range(-3, 3) for digit in (1, 2, 5))
 """Buckets as the workers have them."""

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from steelyard.audit import queries
+from steelyard.audit.histogram import spread
 from steelyard.audit.queries import Selector
 from steelyard.audit.record import Record
 
@@ -63,8 +64,8 @@ class FakePrometheus:
         ]
 
     def _figure(self, query: str, asked: Callable[[float], Mapping[str, str]]) -> str | None:
-        steps = self._record.total("train_step_count") or 1.0
-        return next((figure for figure, one in asked(self._record.seconds / steps).items() if one == query), None)
+        step = spread(self._record, "step_interval").mean or 0.0
+        return next((figure for figure, one in asked(step).items() if one == query), None)
 
 
 def _text(samples: tuple[tuple[float, float], ...]) -> list[list[object]]:

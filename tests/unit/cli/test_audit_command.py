@@ -64,6 +64,7 @@ def test_a_running_job_is_audited_as_it_was_recorded(run: Audit) -> None:
     assert found["gpuHours"]["wastedCost"] == pytest.approx(2.5 * found["gpuHours"]["wasted"])
     assert [one["verdict"] for one in found["revisions"]][1:] == ["Kept", "Kept"]
     assert found["reallocation"]["mostGain"] is not None
+    assert set(found["record"]["lines"]) == set(recorded().lines)
     assert done.stderr == ""
 
 
