@@ -158,8 +158,8 @@ def test_without_a_model_no_bounds_are_recommended() -> None:
 
 
 def test_drawings_are_coarser_and_keep_their_gaps() -> None:
-    record = a_record({"kv_usage": [a_line([1.0, 3.0, None, None, None, 5.0, 7.0])]}, count=7)
+    record = a_record({"kv_usage": [a_line([0.0, 3.0, None, None, None, 5.0, 7.0])]}, count=7)
     drawn = coarse(record, most=4)
-    assert drawn.one("kv_usage") == (2.0, None, 5.0)
+    assert drawn.one("kv_usage") == (1.5, None, 5.0)
     assert drawn.grid.start == record.grid.start + record.grid.step
     assert coarse(record, most=7) is record
