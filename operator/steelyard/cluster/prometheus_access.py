@@ -137,9 +137,7 @@ async def clock(client: httpx.AsyncClient) -> float:
         response = await client.get("/api/v1/query", params={"query": "time()"})
         return float(response.json()["data"]["result"][0])
     except httpx.HTTPError as error:
-        raise NoPrometheus(
-            f"Prometheus does not answer at {client.base_url}: {error or type(error).__name__}"
-        ) from error
+        raise NoPrometheus(f"Prometheus does not answer: {error or type(error).__name__}") from error
     except (ValueError, LookupError, TypeError) as error:
         raise NoPrometheus(f"{response.url.host}: what answers is no Prometheus ({response.status_code})") from error
 
