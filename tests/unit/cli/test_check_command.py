@@ -20,8 +20,7 @@ from steelyard.cluster.kinds import BY_NAME, JOB, LEASE, POD, Object
 from tests.builders import a_job, job_manifest
 from tests.unit.cli.documents import CheckedDocument, CheckReport
 from tests.unit.cli.fake_kubectl import State, put
-from tests.unit.cli.test_looking_commands import Answering, one_of
-from tests.unit.cli.world import lived, steelyard
+from tests.unit.cli.world import Answering, lived, one_of, steelyard
 
 PATH = JOB.path("default", "calculator")
 OPERATOR = DEPLOYMENT.path("steelyard-system", "steelyard-operator")

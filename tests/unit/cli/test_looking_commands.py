@@ -1,21 +1,18 @@
-"""`steelyard tree`, `history` and `top`: what a job consists of, what happened to it, what it does now."""
+"""`steelyard tree` and `history`: what a job consists of, and what happened to it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from steelyard.audit.record import Total
-from steelyard.cli import asking, top_frame
-from steelyard.cli.top import fitting
-from steelyard.cluster.kinds import BY_NAME, EVENT, JOB, POD, REVISION, Kind, Object
-from tests.unit.cli.documents import JobHistory, JobTop, JobTree, NodeDocument
+from steelyard.cli import asking
+from steelyard.cluster.kinds import BY_NAME, EVENT, JOB, POD, REVISION, Object
+from tests.unit.cli.documents import JobHistory, JobTree, NodeDocument
 from tests.unit.cli.fake_kubectl import State, put
-from tests.unit.cli.world import lived, steelyard
+from tests.unit.cli.world import Answering, lived, one_of, steelyard
 
 PATH = JOB.path("default", "calculator")
 DEPLOYMENT = BY_NAME["Deployment"]
@@ -26,15 +23,6 @@ FORBIDDEN = 'Error from server (Forbidden): User "v" may not'
 def state() -> State:
     """A job that has moved once."""
     return lived(50).state()
-
-
-def one_of(state: State, kind: Kind, stage: str) -> Object:
-    """The first object of this kind and stage."""
-    return next(
-        obj
-        for path, obj in sorted(state.objects.items())
-        if path.startswith(kind.path("default")) and obj["metadata"]["labels"].get("steelyard.dev/stage") == stage
-    )
 
 
 def tree(state: State, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
@@ -141,31 +129,6 @@ def test_a_tree_that_is_watched_writes_what_changes_and_ends_with_the_job(
     assert any("Starting" in line for line in out[len(once) :].splitlines())
 
 
-class Answering:
-    """Prometheus that knows what it is told."""
-
-    def __init__(self, answers: Mapping[str, list[tuple[dict[str, str], float]]]) -> None:
-        self.answers, self.why_not = answers, None
-        self.asked: list[str] = []
-
-    def __call__(self, *_: object) -> Answering:
-        return self
-
-    def __enter__(self) -> Answering:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def ask(self, queries: Mapping[str, str]) -> dict[str, tuple[Total, ...]]:
-        self.asked += queries.values()
-        return {
-            name: tuple(Total(labels, value) for labels, value in self.answers[name])
-            for name in queries
-            if name in self.answers
-        }
-
-
 def test_policy_versions_come_from_prometheus(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     pod = one_of(state, POD, "sampler")["metadata"]["name"]
     monkeypatch.setattr(asking, "Asking", Answering({"version": [({"pod": pod}, 12.0)]}))
@@ -270,62 +233,6 @@ def test_history_that_is_followed_writes_each_entry_once(state: State, monkeypat
     assert out.count("DriftRepaired") == 1
     assert out.count("initial allocation") == 1
     assert out.count("TIME ") == 1
-
-
-SHARES = [
-    ({"stage": "sampler", "state": "busy"}, 1.5),
-    ({"stage": "sampler", "state": "starved"}, 0.5),
-    ({"stage": "bus", "state": "busy"}, 1.0),
-]
-
-
-def test_top_shows_where_time_goes_and_marks_the_bottleneck(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    answering = Answering({"shares": SHARES, "staleness": [({}, 1.25)], "tokens": [({}, 83.4)]})
-    monkeypatch.setattr("steelyard.cli.top.Asking", answering)
-    code, out, err = steelyard(state, "top", "calculator", "--once", monkeypatch=monkeypatch)
-    assert (code, err) == (0, "")
-    rows = {line.split()[0]: line for line in out.splitlines() if line}
-    assert "BBBBBBBBBBBBBBBBBBBBBBB·······" in rows["sampler"]
-    assert rows["rewardServer"].endswith("<- bottleneck")
-    assert "no data" in rows["trainer"]
-    assert "staleness 1.2 versions" in out
-    assert "83.4 tokens/s" in out
-    assert all('namespace="default"' in query for query in answering.asked)
-    assert "\x1b" not in out
-
-
-def test_top_as_json_keeps_its_promise(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.cli.top.Asking", Answering({"shares": SHARES}))
-    pod = one_of(state, POD, "sampler")
-    pod["status"] = {"phase": "Failed", "reason": "Evicted", "message": "disk is full"}
-    _, out, _ = steelyard(state, "top", "calculator", "-o", "json", monkeypatch=monkeypatch)
-    (found,) = JobTop.model_validate(json.loads(out)).items
-    assert found.time_shares["sampler"] == {"busy": 0.75, "starved": 0.25}
-    assert found.waiting_pods == [f"{pod['metadata']['name']}: Evicted: disk is full"]
-
-
-def test_top_without_prometheus_shows_the_status_and_says_why(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = steelyard(state, "top", "calculator", "--once", monkeypatch=monkeypatch)
-    assert code == 0
-    assert "80 %" in out
-    assert "no metrics: no Deployment with the label" in out
-
-
-@pytest.mark.parametrize(
-    "shares", [{"busy": 1.0}, {"busy": 1 / 3, "tool": 1 / 3, "starved": 1 / 3}, {"sync": 0.001, "tool": 0.999}]
-)
-def test_a_bar_is_always_full(shares: dict[str, float]) -> None:
-    assert len(top_frame.bar(shares)) == top_frame.BAR
-
-
-@pytest.mark.parametrize("height", [8, 20, 59, 60])
-def test_what_is_too_long_for_a_screen_keeps_its_beginning_and_its_end(height: int) -> None:
-    lines = [str(number) for number in range(60)]
-    shown = fitting(lines, height)
-    assert len(shown) <= height
-    assert (shown[:5], shown[-1]) == (lines[:5], "59")
-    left_out = [line for line in shown if line.startswith("...")]
-    assert left_out == ([] if height >= 60 else [f"... {60 - len(shown) + 1} lines are left out ..."])
 
 
 @pytest.mark.parametrize("command", ["tree", "history", "top"])

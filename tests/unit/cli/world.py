@@ -12,8 +12,10 @@ from typing import Any
 from typer.testing import CliRunner
 
 from steelyard.api import AgenticRLJob
+from steelyard.audit.record import Total
 from steelyard.balance.types import MetricsProblem, MetricsUnavailable, PodView, Rates
 from steelyard.cli import app
+from steelyard.cluster.kinds import Kind, Object
 from steelyard.controller import Dependencies, Job
 from steelyard.telemetry import Telemetry
 from tests.unit.balance.builders import steady
@@ -89,6 +91,40 @@ def lived(ticks: int) -> World:
     world = World()
     asyncio.run(world.run(ticks, seconds=5))
     return world
+
+
+def one_of(state: State, kind: Kind, stage: str) -> Object:
+    """The first object of this kind and stage."""
+    return next(
+        obj
+        for path, obj in sorted(state.objects.items())
+        if path.startswith(kind.path("default")) and obj["metadata"]["labels"].get("steelyard.dev/stage") == stage
+    )
+
+
+class Answering:
+    """Prometheus that knows what it is told."""
+
+    def __init__(self, answers: Mapping[str, list[tuple[dict[str, str], float]]]) -> None:
+        self.answers, self.why_not = answers, None
+        self.asked: list[str] = []
+
+    def __call__(self, *_: object) -> Answering:
+        return self
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def ask(self, queries: Mapping[str, str]) -> dict[str, tuple[Total, ...]]:
+        self.asked += queries.values()
+        return {
+            name: tuple(Total(labels, value) for labels, value in self.answers[name])
+            for name in queries
+            if name in self.answers
+        }
 
 
 def steelyard(state: State, *arguments: str, monkeypatch: Any, columns: int = 250) -> tuple[int, str, str]:
