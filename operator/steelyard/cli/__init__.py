@@ -1,4 +1,4 @@
-"""`steelyard`: what people run beside the operator. Each command is a module of its own, imported when it is called."""
+"""`steelyard`: what people run beside the operator. Each command is a module of `commands`, imported when called."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMANDS = {
     "plan": "Plan the split between training and sampling before the first run.",
     "twin": "Simulate a job under a policy, or under every policy, on the digital twin.",
 }
-"""Name -> what it does. Each is the function of that name (`why_not` for `why-not`) in the module of that name."""
+"""Name -> what it does. Each is the function of that name (`why_not` for `why-not`) in a module of that name."""
 
 
 class Commands(TyperGroup):
@@ -46,7 +46,7 @@ class Commands(TyperGroup):
             return None
         name = cmd_name.replace("-", "_")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name)(with_session(getattr(import_module(f"steelyard.cli.{name}"), name)))
+        alone.command(cmd_name)(with_session(getattr(import_module(f"steelyard.cli.commands.{name}"), name)))
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from steelyard.api.names import LABEL_JOB
 from steelyard.audit.record import Record
 from steelyard.cli import app, session
-from steelyard.cli import audit as command
+from steelyard.cli.commands import audit as command
 from steelyard.cluster.kinds import JOB, REVISION
 from tests.unit.audit.simulated import recorded
 from tests.unit.cli.fake_kubectl import FakeKubectl, State

@@ -276,7 +276,7 @@ def test_short_shows_only_what_is_wrong(state: State, monkeypatch: pytest.Monkey
 def test_waiting_ends_when_nothing_fails_any_more_or_time_is_over(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.cli.check.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("steelyard.cli.commands.check.AGAIN_SECONDS", 0.01)
     assert steelyard(state, "check", "--wait", monkeypatch=monkeypatch)[0] == 0
     degraded(state)
     code, _, err = steelyard(state, "check", "--wait", "--timeout", "1s", monkeypatch=monkeypatch)

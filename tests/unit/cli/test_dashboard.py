@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from steelyard.api import Origin
 from steelyard.cli import app
-from steelyard.cli import dashboard as command
 from steelyard.cli.board.data import FRESH_SECONDS, Board
 from steelyard.cli.board.server import Page, Server
+from steelyard.cli.commands import dashboard as command
 from steelyard.cli.session import Session
 from steelyard.cluster.kinds import JOB, REVISION, Object
 from tests.builders import a_revision, an_allocation, job_manifest

@@ -118,7 +118,7 @@ def output_page() -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     attribute = name.replace("-", "_")
-    command = getattr(import_module(f"steelyard.cli.{attribute}"), attribute)
+    command = getattr(import_module(f"steelyard.cli.commands.{attribute}"), attribute)
     assert command.__doc__.partition("\n\n")[0] == COMMANDS[name]
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli import app
-from steelyard.cli import logs as command
+from steelyard.cli.commands import logs as command
 from steelyard.cli.log_lines import Followed, parsed
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import JOB, POD, Object

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from steelyard.cli import top_frame
-from steelyard.cli.top import fitting
+from steelyard.cli.commands.top import fitting
 from steelyard.cluster.kinds import POD
 from tests.unit.cli.documents import JobTop
 from tests.unit.cli.fake_kubectl import State
@@ -29,7 +29,7 @@ SHARES = [
 
 def test_top_shows_where_time_goes_and_marks_the_bottleneck(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     answering = Answering({"shares": SHARES, "staleness": [({}, 1.25)], "tokens": [({}, 83.4)]})
-    monkeypatch.setattr("steelyard.cli.top.Asking", answering)
+    monkeypatch.setattr("steelyard.cli.commands.top.Asking", answering)
     code, out, err = steelyard(state, "top", "calculator", "--once", monkeypatch=monkeypatch)
     assert (code, err) == (0, "")
     rows = {line.split()[0]: line for line in out.splitlines() if line}
@@ -43,7 +43,7 @@ def test_top_shows_where_time_goes_and_marks_the_bottleneck(state: State, monkey
 
 
 def test_top_as_json_keeps_its_promise(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.cli.top.Asking", Answering({"shares": SHARES}))
+    monkeypatch.setattr("steelyard.cli.commands.top.Asking", Answering({"shares": SHARES}))
     pod = one_of(state, POD, "sampler")
     pod["status"] = {"phase": "Failed", "reason": "Evicted", "message": "disk is full"}
     _, out, _ = steelyard(state, "top", "calculator", "-o", "json", monkeypatch=monkeypatch)

@@ -135,15 +135,15 @@ def fitting(lines: Sequence[str], height: int) -> list[str]:
 
 def _explained(view: _View) -> list[str]:
     """What `steelyard explain` says."""
-    from steelyard.cli.explain import explain
+    from steelyard.cli.commands.explain import explain
 
     return _said(lambda: explain(view.session, view.job, prometheus=view.named))
 
 
 def _paused_or_resumed(view: _View, *, held: bool) -> list[str]:
     """What `steelyard pause`, or `resume` where a hold is in force, says."""
-    from steelyard.cli.pause import pause
-    from steelyard.cli.resume import resume
+    from steelyard.cli.commands.pause import pause
+    from steelyard.cli.commands.resume import resume
 
     return _said(lambda: (resume if held else pause)(view.job, view.session))
 
