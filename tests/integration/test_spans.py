@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from steelyard_workers.trace import BusSpans, Tracer
 
 MANY = 1200
 """More than one fetch of the reader brings."""
+AT_ONCE = 50
+"""Few enough that none is dropped because a busy bus did not take it in time."""
 
 
 @pytest.fixture
@@ -33,8 +35,15 @@ def tracer(spans: BusSpans, stage: str) -> Tracer:
 
 
 async def write(parts: Pipeline, *ids: TrajectoryId) -> None:
-    job, spans = JobConfig.load(parts.folder / "job.json"), BusSpans()
-    async with Bus.connected(parts.nats_url, job, "test") as bus, spans.exporting(bus.publish):
+    job = JobConfig.load(parts.folder / "job.json")
+    async with Bus.connected(parts.nats_url, job, "test") as bus:
+        for begin in range(0, len(ids), AT_ONCE):
+            await _write(bus, ids[begin : begin + AT_ONCE])
+
+
+async def _write(bus: Bus, ids: Sequence[TrajectoryId]) -> None:
+    spans = BusSpans()
+    async with spans.exporting(bus.publish):
         for id_ in ids:
             with tracer(spans, "environment").follow(id_, "episode", queued_seconds=0.25) as episode:
                 with episode.waiting(), episode.step("generate", turn=0) as turn, turn.waiting():

@@ -1,6 +1,5 @@
 """What the chart makes of its values: scope, images, monitoring, the bundled Prometheus; the same with either Helm."""
 
-import time
 from importlib.metadata import version
 
 import pytest
@@ -20,7 +19,6 @@ from tests.integration.chart.rendered import (
     settings,
 )
 
-SECONDS = 1.0
 MONITORS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
 
 
@@ -33,12 +31,6 @@ def test_both_helms_make_the_same(programs: dict[int, Helm], values: Object) -> 
     three, four = (by_name(helm.objects(values)) for helm in programs.values())
 
     assert three == four
-
-
-def test_rendering_takes_no_time_to_speak_of(either: Helm) -> None:
-    begin = time.perf_counter()
-    either.template(EVERYTHING)
-    assert time.perf_counter() - begin < SECONDS
 
 
 def test_the_chart_is_of_this_version_of_the_operator() -> None:
