@@ -82,6 +82,8 @@ def spared(revision: AllocationRevision, seen: Seen, now: Instant) -> str | None
 
 def _applying(revision: AllocationRevision, seen: Seen, now: Instant) -> Judgement:
     found = lacking(revision, seen)
+    if not found and revision.spec.allocation.after == revision.spec.allocation.before:
+        return _judged(revision, None, "it moved nothing, so there is nothing to judge", None, None, now)
     if not found:
         update = {"phase": RevisionPhase.SETTLING, "settling_time": moment(now)}
         return Judgement(revision.status.model_copy(update=update), "the pipeline is settling")
@@ -230,13 +232,13 @@ def _judged(
     verdict: Verdict | None,
     evidence: str,
     before: float | None,
-    after: float,
+    after: float | None,
     now: Instant,
 ) -> Judgement:
     measured = (revision.status.measured or Measured()).model_copy(
         update={
             "throughput_before": decimal(before) if before is not None else None,
-            "throughput_after": decimal(after),
+            "throughput_after": decimal(after) if after is not None else None,
         }
     )
     update = {

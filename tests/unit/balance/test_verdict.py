@@ -73,6 +73,13 @@ def test_it_settles_once_all_its_replicas_are_ready() -> None:
     assert got.status.phase is RevisionPhase.SETTLING
 
 
+def test_a_pause_moved_nothing_and_is_not_judged_by_what_happens_meanwhile() -> None:
+    pause = a_revision(2, AFTER, before=AFTER, phase=RevisionPhase.APPLYING, origin=Origin.USER)
+    got = judged(pause)
+    assert (got.status.phase, got.status.verdict, got.roll_back) == (RevisionPhase.JUDGED, None, False)
+    assert got.status.evidence == "it moved nothing, so there is nothing to judge"
+
+
 def starting(problem: str | None = None, waited: float = 60) -> tuple[AllocationRevision, Seen]:
     pods: list[PodView] = [
         *pods_of(START),
