@@ -24,7 +24,7 @@ KUBECTL = Path(sys.executable).with_name("kubectl")
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)", re.MULTILINE)
 GROUPS = frozenset({"auth", "certificate", "config", "create", "rollout", "set", "top"})
 """Verbs of kubectl that have commands below them."""
-HELM = frozenset({"install", "test", "uninstall", "upgrade"})
+HELM = frozenset({"install", "template", "test", "uninstall", "upgrade"})
 LINES = lines()
 
 

@@ -20,7 +20,7 @@ def words(folder: str, pattern: str) -> list[str]:
     return sorted(set(re.findall(pattern, source)))
 
 
-@pytest.mark.parametrize("kind", words("balance", r"(?:\bhold|Veto)\(\s*\"(\w+)\""))
+@pytest.mark.parametrize("kind", words("balance", r"(?:\bhold|_?[Jj]udged)\(\s*\"(\w+)\""))
 def test_every_reason_to_change_nothing_is_explained(kind: str) -> None:
     assert f"`{kind}`" in PAGE
 
