@@ -43,11 +43,6 @@ def test_every_size_comes_to_its_end_with_all_that_was_to_be_measured(rehearsed:
     assert rehearsed[0]["trained"] < rehearsed[1]["trained"] < rehearsed[2]["trained"]
 
 
-def test_a_trajectory_of_one_task_alone_is_the_quickest(rehearsed: list[dict[str, Any]]) -> None:
-    alone, everything = rehearsed[0]["medianSeconds"], rehearsed[2]["medianSeconds"]
-    assert alone < everything
-
-
 def test_nothing_of_a_rehearsal_stays(rehearsed: list[dict[str, Any]], kube: Kube) -> None:
     names = ",".join(one["job"] for one in rehearsed)
     assert not kube.list("AgenticRLJob", NAMESPACE, "steelyard.dev/rehearsal")
