@@ -33,7 +33,13 @@ class Rehearsal:
         self._operated = operated
         argv = [*PROGRAM, "rehearse", str(file), "-n", operated.namespace]
         self.process = subprocess.Popen(
-            argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            argv,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_as_in_a_terminal,
         )
 
     def reaches_its_first_rung(self) -> None:
@@ -46,6 +52,11 @@ class Rehearsal:
     def ends(self) -> tuple[int, str]:
         _, err = self.process.communicate(timeout=SECONDS)
         return self.process.returncode, err
+
+
+def _as_in_a_terminal() -> None:
+    """A test run in the background ignores Ctrl-C, and whatever it starts would inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def rungs(operated: Operated) -> list[str]:

@@ -124,8 +124,13 @@ def test_a_job_that_queues_is_as_git_wants_it_and_its_pool_too(
 
 def test_a_revision_is_there_once_it_is_applied(operated: Operated, ask: Ask) -> None:
     operated.start()
-    (revision,) = operated.server.list("AllocationRevision", operated.namespace)
 
+    def applied() -> bool:
+        (revision,) = operated.server.list("AllocationRevision", operated.namespace)
+        return bool(revision.get("status", {}).get("settlingTime"))
+
+    operated.until("the revision is applied", applied)
+    (revision,) = operated.server.list("AllocationRevision", operated.namespace)
     assert ask({**revision, "apiVersion": "steelyard.dev/v1alpha1", "kind": "AllocationRevision"}) == THERE
 
 
