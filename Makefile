@@ -51,7 +51,7 @@ property: install ## the core on thousands of generated cases and on simulated p
 	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough tests/property
 
 integration: install ## the operator on a real API server, the workers on a real NATS (needs root and Go)
-	@$(PYTEST) -n 3 tests/integration
+	@$(PYTEST) -n 3 --dist worksteal tests/integration
 
 e2e: install ## a real cluster with real containers, one long job, every fault (needs root and Go)
 	@$(PYTEST) e2e/scenarios
