@@ -208,6 +208,17 @@ async def test_a_failing_source_is_a_value_with_its_reason(case: str) -> None:
     assert says in rates.unavailable.message
 
 
+async def test_who_read_in_vain_can_still_wait_with_a_time_out() -> None:
+    """What a failed TaskGroup of Python 3.11 leaves behind ends the job's task at its next time-out, without a word."""
+    assert (await read(refuse)).unavailable is not None
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()
+
+
 async def test_one_failing_query_makes_the_whole_picture_unavailable() -> None:
     broken = Server(lambda query: BAD_DATA if query.startswith(signals.KV_USAGE) else UNITS_ANSWER)
     assert (await read(broken)).unavailable is not None

@@ -104,14 +104,14 @@ class Prometheus:
         window = self._widest_window(now)
         queries = {metric: f"{metric}[{math.ceil(window)}s]" for metric in signals.REQUIRED}
         limit = asyncio.Semaphore(QUERIES_IN_FLIGHT)
-        reason: MetricsUnavailable | None = None
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = {m: group.create_task(self._query(m, query, limit)) for m, query in queries.items()}
-        except* Unavailable as failed:
-            reason = _first(failed)
-        if reason:
-            return _Snapshot(now, window, {}, reason)
+        tasks = {metric: asyncio.create_task(self._query(metric, query, limit)) for metric, query in queries.items()}
+        try:  # no TaskGroup: in Python 3.11 a failed one leaves its task half cancelled, to end at the next time-out
+            await asyncio.gather(*tasks.values())
+        except Unavailable as error:
+            return _Snapshot(now, window, {}, error.reason)
+        finally:
+            for task in tasks.values():
+                task.cancel()
         required = {metric: task.result() for metric, task in tasks.items()}
         return _Snapshot(now, window, {**required, **await self._query_optional(now, window)})
 
@@ -154,11 +154,3 @@ def optional_queries(namespaces: set[str], window_seconds: float) -> dict[str, s
         **{metric: f"{metric}[{near}s]" for metric in signals.DEVICES},
         signals.TRAJECTORY_TOKENS: f'{signals.TRAJECTORY_TOKENS}{{kind="generated"}}[{far}s:{far // 4}s]',
     }
-
-
-def _first(failed: BaseExceptionGroup[Unavailable]) -> MetricsUnavailable:
-    error: BaseException = failed
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, Unavailable)
-    return error.reason
