@@ -5,8 +5,10 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from nats.js import JetStreamContext
 from prometheus_client import CollectorRegistry, generate_latest
 
 from e2e.local import Pipeline, job_json, pipeline
@@ -92,6 +94,26 @@ async def test_what_is_held_stays_held_and_what_is_handed_back_comes_again(
         await delivery.hand_back()
         (again,) = await other.take(Task, 1)
         assert again.sequence == delivery.sequence
+
+
+async def test_a_worker_that_is_cancelled_as_a_message_comes_ends(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NATS client may return the message and forget the cancellation (asyncio.wait_for of Python 3.11)."""
+    fetch = JetStreamContext.PullSubscription.fetch
+    waits = asyncio.Event()
+
+    async def fetched_and_not_cancelled(subscription: Any, *args: Any, **kwargs: Any) -> Any:
+        waits.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return await fetch(subscription, *args, **kwargs)
+
+    await bus.put(task())
+    monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", fetched_and_not_cancelled)
+    taking = asyncio.create_task(bus.take(Task, 1))
+    await waits.wait()
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
 
 
 async def test_a_payload_that_does_not_parse_goes_to_the_dead_letters_with_the_reason(bus: Bus) -> None:

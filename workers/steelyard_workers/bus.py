@@ -21,7 +21,15 @@ from nats.js.api import RawStreamMsg
 
 from steelyard_workers import bus_streams
 from steelyard_workers.bus_keys import Keys
-from steelyard_workers.bus_patience import LEAVING_SECONDS, REQUEST_SECONDS, UNREACHABLE, BusLost, Patience, pauses
+from steelyard_workers.bus_patience import (
+    LEAVING_SECONDS,
+    REQUEST_SECONDS,
+    UNREACHABLE,
+    BusLost,
+    Patience,
+    cancellable,
+    pauses,
+)
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import DeadLetter, Hop, Malformed, Task, TrajectoryId, decode, encode, id_of, subject
 
@@ -139,7 +147,8 @@ class Bus:
         """
         hop = Hop.of(kind)
         try:
-            messages = await (await self._subscription(hop)).fetch(limit, timeout=wait_seconds)
+            with cancellable():
+                messages = await (await self._subscription(hop)).fetch(limit, timeout=wait_seconds)
         except UNREACHABLE as error:
             self._patience.check(f"$JS.API.CONSUMER.MSG.NEXT.{hop.stream}.{hop.consumer}", error)
             if not isinstance(error, TimeoutError):

@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import nats.errors
@@ -34,6 +35,22 @@ def pauses(first: float = 0.02, longest: float = 0.5) -> Iterator[float]:
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter is no secret
         pause = min(2 * pause, longest)
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """A cancellation that comes while the block runs ends it, whatever the block makes of it.
+
+    asyncio.wait_for of Python 3.11, inside the NATS client, swallows one that comes together with an answer.
+    """
+    task = asyncio.current_task()
+    assert task is not None, "called outside a task"
+    before = task.cancelling()
+    try:
+        yield
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 class Patience:
@@ -71,7 +88,8 @@ class Patience:
         started, said = time.monotonic(), ""
         for pause in pauses():
             try:
-                result = await attempt()
+                with cancellable():
+                    result = await attempt()
             except UNREACHABLE as error:
                 self.check(subject, error)
                 if said != (said := f"{type(error).__name__}: {error}"):

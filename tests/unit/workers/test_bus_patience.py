@@ -1,5 +1,7 @@
 """Every retry ends: with an answer, with the reason the server gave, or when the bus stays away too long."""
 
+import asyncio
+
 import pytest
 from nats.errors import TimeoutError as NoAnswer
 from nats.js.errors import BadRequestError, ServiceUnavailableError
@@ -36,6 +38,22 @@ async def test_a_connected_server_that_never_answers_is_given_up_too() -> None:
     server = Server(*(NoAnswer() for _ in range(1000)))
     with pytest.raises(BusLost, match="no answer for 0 s"):
         await Patience(lambda: True, seconds=0.1).retry("tasks.j.0.0.0", server.ask)
+
+
+async def test_a_cancellation_that_came_together_with_an_answer_is_not_lost() -> None:
+    async def ask() -> str:
+        """As asyncio.wait_for of Python 3.11 does, when what it waits for has just come."""
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            return "answer"
+        raise AssertionError("nobody cancelled")
+
+    asking = asyncio.create_task(Patience(lambda: True).retry("tasks.j.0.0.0", ask))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
 
 
 async def test_a_denied_subject_is_not_asked_again() -> None:

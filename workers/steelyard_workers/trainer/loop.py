@@ -7,7 +7,7 @@ Killed anywhere, the next epoch starts from the last commit and finds everything
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
@@ -80,7 +80,8 @@ class Loop:
             )
             tasks = [group.create_task(work) for work in beside]
             ending = await self._learn(stop)
-            await _cancel(tasks)
+            for task in tasks:
+                task.cancel()
         self.board.close()
         return ending
 
@@ -160,13 +161,3 @@ class Loop:
             await delivery.ack()
         await asyncio.to_thread(self.checkpoints.tidy, name, parent)
         log.info("committed checkpoint %s", name)
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """End tasks. asyncio.wait_for (Python 3.11), inside the NATS client, swallows a cancellation that comes together
-    with an answer: so ask until they have ended."""
-    going = set(tasks)
-    while going:
-        for task in going:
-            task.cancel()
-        _, going = await asyncio.wait(going, timeout=0.2)
