@@ -45,11 +45,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's time is its own: the first one also waits for a cluster or Helm, which may have to be built."""
+    """A test's time is its own: the first one also waits for programs that may have to be built."""
     for item in items:
-        here = Path(__file__).parent in item.path.parents
-        waits = {"cluster", "programs"} & set(getattr(item, "fixturenames", ()))
-        if here and waits and item.get_closest_marker("timeout") is None:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
 
 
