@@ -41,6 +41,10 @@ def test_a_job_becomes_ready_where_only_restricted_pods_may_run(operated: Operat
 
 def test_nothing_is_written_when_nothing_changed_not_even_by_a_new_operator(operated: Operated) -> None:
     operated.start()
+    trainer = ("Job", "calculator-trainer-whole")
+    operated.until(
+        "Kubernetes' last word on the trainer", lambda: operated.objects()[trainer]["status"].get("ready") == 1
+    )
     wait_for_ticks(operated, 3)
     before = versions(operated)
 
