@@ -1,10 +1,14 @@
 # `make help` lists every command. Two do all set-up on a fresh Debian machine: `make demo` and `make test`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# What sudo and su leave out: where root's programs are, and where Go's own installation puts it.
+export PATH := $(PATH):/usr/sbin:/sbin:/usr/local/go/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/steelyard
 UV_VERSION := 0.13.9
 UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 PY := .venv/bin/python
+# The CPU wheels are made for one Python, which uv fetches where the system has another.
+export UV_PYTHON := 3.11
 PYTEST = $(PY) -m pytest --junitxml=build/junit/$@.xml
 GENERATORS := steelyard.api.generate monitoring.generate gitops.customizations steelyard.cli.reference
 LEARNING_RATE ?=

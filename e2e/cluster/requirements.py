@@ -5,10 +5,11 @@ import re
 import shutil
 from pathlib import Path
 
+from e2e.cluster import cache
 from e2e.cluster.errors import ClusterError, Exit
 from e2e.cluster.layout import STATE
 from e2e.cluster.progress import Progress
-from e2e.cluster.shell import Failed, run, succeeds
+from e2e.cluster.shell import Failed, run
 
 GO = (1, 26)
 FREE_GIB = {"control plane": 3, "node": 20}
@@ -23,6 +24,7 @@ NODE_PACKAGES = {
     "conntrack": "conntrack",
     **IMAGE_PACKAGES,
 }
+APT_PATIENCE_SECONDS = 300
 BROWSER = "chromium-headless-shell"
 KERNEL_MODULES = ("overlay", "bridge", "br_netfilter", "veth", "nf_conntrack", "xt_comment", "xt_conntrack")
 
@@ -95,22 +97,37 @@ def _kernel(filesystems: str, cgroups: Path) -> None:
 
 def _packages(progress: Progress, wanted: dict[str, str]) -> None:
     """Installs the Debian packages whose program is not there."""
-    missing = sorted(package for program, package in wanted.items() if not shutil.which(program))
-    if not missing:
+    if not (missing := _missing(wanted)):
         return
     by_hand = f"install them yourself: {' '.join(missing)}"
     if not shutil.which("apt-get"):
         raise ClusterError(Exit.NO_PACKAGES, f"programs are missing and this is not Debian; {by_hand}")
-    install = ("apt-get", "install", "--yes", "--no-install-recommends", *missing)
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    with progress.step(f"Debian packages: {' '.join(missing)}"):
-        if succeeds(*install):
+    with cache.locked("packages"):  # test processes start side by side
+        if not (missing := _missing(wanted)):
             return
-        try:  # the package lists may be old or not there yet
-            run("apt-get", "update")
-            run(*install, env=quiet)
-        except Failed as failure:
-            raise ClusterError(Exit.NO_PACKAGES, f"cannot install Debian packages; {by_hand}\n{failure}") from failure
+        with progress.step(f"Debian packages: {' '.join(missing)}"):
+            try:
+                _install(missing)
+            except Failed as failure:
+                raise ClusterError(
+                    Exit.NO_PACKAGES, f"cannot install Debian packages; {by_hand}\n{failure}"
+                ) from failure
+
+
+def _missing(wanted: dict[str, str]) -> list[str]:
+    return sorted(package for program, package in wanted.items() if not shutil.which(program))
+
+
+def _install(packages: list[str]) -> None:
+    """Asks nobody anything, and waits for whoever installs just now, as a new machine's own upgrades do."""
+    wait = f"--option=DPkg::Lock::Timeout={APT_PATIENCE_SECONDS}"
+    install = ("apt-get", "install", "--yes", "--no-install-recommends", wait, *packages)
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        run(*install, env=quiet)
+    except Failed:  # the package lists may be old or not there yet
+        run("apt-get", "update", wait)
+        run(*install, env=quiet)
 
 
 def _existing(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """Whoever lacks something is told what, how to get it, and by an exit code that means only this."""
 
+import subprocess
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -10,7 +11,9 @@ from rich.console import Console
 from e2e.cluster import requirements
 from e2e.cluster.errors import ClusterError, Exit
 from e2e.cluster.progress import Progress
+from e2e.images import PYTHON
 
+ROOT = Path(__file__).parents[3]
 QUIET = Progress(Console(file=StringIO()))
 
 
@@ -65,11 +68,53 @@ def test_elsewhere_than_on_debian_the_missing_packages_are_named(
     assert problem.value.code == Exit.NO_PACKAGES
 
 
-def test_when_apt_fails_its_last_words_are_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    apt = tmp_path / "apt-get"
-    apt.write_text("#!/bin/sh\necho 'E: Unable to locate package runc' >&2\nexit 100\n")
-    apt.chmod(0o755)
+@pytest.fixture
+def apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Puts a script in place of apt-get."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def stand_in(script: str) -> None:
+        (tmp_path / "apt-get").write_text(f"#!/bin/sh\ncd {tmp_path}\n{script}\n")
+        (tmp_path / "apt-get").chmod(0o755)
+
+    return stand_in
+
+
+def test_when_apt_fails_its_last_words_are_passed_on(apt: Callable[[str], None]) -> None:
+    apt("echo 'E: Unable to locate package runc' >&2; exit 100")
     with pytest.raises(ClusterError, match="Unable to locate package runc") as problem:
         requirements._packages(QUIET, {"no-such-program": "runc"})
     assert problem.value.code == Exit.NO_PACKAGES
+
+
+def test_packages_that_no_list_knows_yet_are_found_in_new_lists(apt: Callable[[str], None], tmp_path: Path) -> None:
+    apt('[ "$1" = update ] && touch lists; [ -e lists ] && echo "$DEBIAN_FRONTEND $*" >>done')
+    requirements._packages(QUIET, {"no-such-program": "runc"})
+    *_, install = (tmp_path / "done").read_text().splitlines()
+    assert install.startswith("noninteractive install ")
+    assert install.endswith(" runc")
+
+
+def test_another_installation_is_waited_for(apt: Callable[[str], None], tmp_path: Path) -> None:
+    """On a new machine unattended upgrades hold dpkg's lock for minutes."""
+    apt('echo "$*" >done')
+    requirements._packages(QUIET, {"no-such-program": "runc"})
+    assert " --option=DPkg::Lock::Timeout=300 " in (tmp_path / "done").read_text()
+
+
+def said_by_make(variable: str) -> str:
+    show = ("make", "--silent", f"--eval=show: ; @echo $${variable}", "show")
+    return subprocess.run(
+        show, cwd=ROOT, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_make_finds_what_sudo_and_su_leave_out_of_the_path() -> None:
+    """debootstrap and iptables lie in /usr/sbin; Go in /usr/local/go/bin, when installed as its page says."""
+    assert said_by_make("PATH").split(":")[2:] == ["/usr/sbin", "/sbin", "/usr/local/go/bin"]
+
+
+def test_the_development_environment_has_the_python_that_the_cpu_wheels_are_made_for() -> None:
+    """Debian 13 brings a newer one."""
+    assert said_by_make("UV_PYTHON") == PYTHON
