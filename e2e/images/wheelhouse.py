@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from e2e.cluster import cache, requirements
+from e2e.cluster.errors import ClusterError, Exit
 from e2e.cluster.progress import Progress
 from e2e.images import PYTHON, ROOT, cpu_torch, wheels
 
 PLATFORM = "manylinux_2_28_x86_64"
+SILENCE_SECONDS = 60
+"""A server that says nothing for so long says nothing more."""
 _KEEP = 2
 _CHUNK = 1 << 20
 
@@ -86,11 +89,15 @@ def _forget_all_but_newest(folder: Path) -> None:
 
 def _download(wheel: Locked, file: IO[bytes], note: Callable[[str], None]) -> None:
     digest = hashlib.sha256()
-    with urllib.request.urlopen(wheel.url) as response:
-        total = int(response.headers["Content-Length"])
-        while chunk := response.read(_CHUNK):
-            file.write(chunk)
-            digest.update(chunk)
-            note(f"{file.tell() >> 20} of {total >> 20} MiB")
+    try:
+        with urllib.request.urlopen(wheel.url, timeout=SILENCE_SECONDS) as response:
+            total = int(response.headers["Content-Length"])
+            while chunk := response.read(_CHUNK):
+                file.write(chunk)
+                digest.update(chunk)
+                note(f"{file.tell() >> 20} of {total >> 20} MiB")
+    except OSError as failure:
+        raise ClusterError(Exit.NO_PACKAGES, f"cannot download {wheel.url}: {failure}") from failure
     if digest.hexdigest() != wheel.sha256:
-        raise ValueError(f"{wheel.filename}: expected sha256 {wheel.sha256}, got {digest.hexdigest()}")
+        differ = f"{file.tell()} of {total} bytes came, with sha256 {digest.hexdigest()}"
+        raise ClusterError(Exit.NO_PACKAGES, f"{wheel.url}: {differ}; uv.lock says {wheel.sha256}")
