@@ -22,13 +22,10 @@ def base(progress: Progress) -> str:
     """The tag of a Debian root with Python, for Dockerfiles that take BASE_IMAGE; made when the store lacks it."""
     requirements.check_images(progress)
     tag = f"{REPOSITORY}/base:{cache.key('1', SUITE, *PACKAGES)}"
-    if exists(tag):
-        return tag
-    with cache.locked(cache.HEAVY), progress.step("base image (debootstrap, about a minute)"), _scratch(tag) as root:
-        run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, root)
-        for packed in (root / "var/cache/apt/archives").glob("*.deb"):
-            packed.unlink()
-        shutil.rmtree(root / "var/lib/apt/lists")
+    if not exists(tag):
+        with cache.locked(cache.HEAVY):
+            if not exists(tag):
+                _debootstrap(tag, progress)
     return tag
 
 
@@ -52,13 +49,22 @@ def identity(tag: str) -> str:
         raise ClusterError(Exit.IMAGE_FAILED, f"buildah has no image {tag}: build it first") from unknown
 
 
+def _debootstrap(tag: str, progress: Progress) -> None:
+    with progress.step("base image (debootstrap, about a minute)"), _scratch(tag) as root:
+        run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, root)
+        for packed in (root / "var/cache/apt/archives").glob("*.deb"):
+            packed.unlink()
+        shutil.rmtree(root / "var/lib/apt/lists")
+
+
 def _program(progress: Progress, binary: Path, user: str) -> str:
     """An image that holds one static program and nothing else."""
     with binary.open("rb") as file:
         tag = f"{REPOSITORY}/{binary.name}:{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
-    if not exists(tag):
-        with progress.step(f"{binary.name} image"), _scratch(tag, user, f"/{binary.name}") as root:
-            shutil.copy(binary, root / binary.name)
+    with cache.locked("program-images"):
+        if not exists(tag):
+            with progress.step(f"{binary.name} image"), _scratch(tag, user, f"/{binary.name}") as root:
+                shutil.copy(binary, root / binary.name)
     return tag
 
 
