@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import nats.errors
 from rich.console import Console
 from rich.live import Live
 
 from e2e.checker import Findings, check, check_offline
-from e2e.cluster import Cluster, ClusterError
+from e2e.cluster import Cluster, ClusterError, requirements
 from e2e.cluster.build import fetch
 from e2e.cluster.progress import Progress
 from e2e.demo import claims, screen, signals
@@ -103,13 +104,14 @@ class Watch:
             folder = claims.folder(self._kube, NAMESPACE, f"{self._name}-checkpoints")
             bus = self._kube.address(NAMESPACE, f"{self._name}-bus")
             self.live_findings = asyncio.run(check(f"nats://{bus}:4222", self._name, folder))
-        except (LookupError, OSError, TimeoutError):
+        except (LookupError, OSError, TimeoutError, nats.errors.Error):
             return  # not there yet, or not any more
 
 
 def run(learning_rate: str | None, console: Console) -> Report:
     """Everything from nothing to the report."""
     watch, progress = Stopwatch(), Progress(console)
+    requirements.check(progress, node=True)  # before the minutes that images take
     fetch()
     with watch.measure("images"):
         images = build(TARGETS, progress)
@@ -125,7 +127,7 @@ def run(learning_rate: str | None, console: Console) -> Report:
         job["spec"]["algorithm"]["args"]["learningRate"] = learning_rate
     name = job["metadata"]["name"]
     seen = Watch(kube, name, console)
-    with watch.measure("job"), GpuLog(kube, job, NAMESPACE) as gpus:
+    with watch.measure("job"), GpuLog(kube, [job], NAMESPACE) as gpus:
         kube.apply([*others, job], NAMESPACE)
         seen.to_the_end(gpus)
     checkpoints = claims.folder(kube, NAMESPACE, f"{name}-checkpoints")
@@ -171,6 +173,9 @@ def main() -> int:
     except (JobFailed, TimeoutError) as error:
         console.print(f"[red]{error}[/]\nThe cluster is left as it is: make demo-down removes it.")
         return 1
+    except KeyboardInterrupt:
+        console.print("Interrupted. The cluster is left as it is: make demo-down removes it.")
+        return 130
     report.write(arguments.output)
     report.show(console)
     console.print(f"{arguments.output} has the figures. The cluster still runs; look around with")

@@ -2,9 +2,11 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from types import TracebackType
+from typing import Self
 
 from e2e.kube import Kube, Object
 
@@ -36,28 +38,53 @@ def gpus_held(pods: list[Object], prices: Mapping[tuple[str, str], Fraction]) ->
     return held
 
 
+EVERY_SECONDS = 1.0
+
+
 class GpuLog:
-    """Samples the cluster once a second in a thread of its own; `now` and `most` are in GPUs."""
+    """Samples the pods of some jobs once a second in a thread of its own.
 
-    def __init__(self, kube: Kube, job: Object, namespace: str) -> None:
-        self._kube, self._namespace, self._name = kube, namespace, job["metadata"]["name"]
-        self._prices = profile_prices(job)
+    A witness that looked away proves nothing: what ended the log early is raised to whoever asks it, and at its end.
+    """
+
+    def __init__(self, kube: Kube, jobs: Sequence[Object], namespace: str) -> None:
+        self._kube, self._namespace = kube, namespace
+        self._selector = f"steelyard.dev/job in ({','.join(job['metadata']['name'] for job in jobs)})"
+        self._prices = {key: price for job in jobs for key, price in profile_prices(job).items()}
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.now = self.most = 0.0
+        self._pool = ThreadPoolExecutor(1)
+        self._now = self._most = 0.0
 
-    def __enter__(self) -> "GpuLog":
-        self._thread.start()
+    def __enter__(self) -> Self:
+        self._log = self._pool.submit(self._run)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._stop.set()
-        self._thread.join()
+        self._pool.shutdown()
+        if error is None:
+            self._log.result()
+
+    @property
+    def now(self) -> float:
+        """GPUs at the last look."""
+        return self._seen(self._now)
+
+    @property
+    def most(self) -> float:
+        """Most GPUs at any look."""
+        return self._seen(self._most)
+
+    def _seen(self, gpus: float) -> float:
+        if self._log.done():
+            self._log.result()
+        return gpus
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while True:
             started = time.monotonic()
-            pods = self._kube.list("Pod", self._namespace, selector=f"steelyard.dev/job={self._name}")
-            self.now = float(gpus_held(pods, self._prices))
-            self.most = max(self.most, self.now)
-            self._stop.wait(max(0.0, 1 - (time.monotonic() - started)))
+            pods = self._kube.list("Pod", self._namespace, self._selector)
+            self._now = float(gpus_held(pods, self._prices))
+            self._most = max(self._most, self._now)
+            if self._stop.wait(max(0.0, EVERY_SECONDS - (time.monotonic() - started))):
+                return
