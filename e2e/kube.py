@@ -6,7 +6,6 @@ The operator's own client is not used here on purpose: what is tested must not a
 import base64
 import json
 import ssl
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,7 +22,6 @@ PLURALS = {
     "AgenticRLJob": ("apis/steelyard.dev/v1alpha1", "agenticrljobs"),
     "AllocationRevision": ("apis/steelyard.dev/v1alpha1", "allocationrevisions"),
     "RLPool": ("apis/steelyard.dev/v1alpha1", "rlpools"),
-    "CustomResourceDefinition": ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
     "Deployment": ("apis/apps/v1", "deployments"),
     "StatefulSet": ("apis/apps/v1", "statefulsets"),
     "Job": ("apis/batch/v1", "jobs"),
@@ -33,24 +31,19 @@ PLURALS = {
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
     "PersistentVolume": ("api/v1", "persistentvolumes"),
     "Namespace": ("api/v1", "namespaces"),
-    "Node": ("api/v1", "nodes"),
     "Service": ("api/v1", "services"),
 }
 
 
 class Kube:
-    """Requests to one API server with the credentials of a kubeconfig file."""
+    """Requests to one API server with the token of a kubeconfig file."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        headers = {}
-        if token := user.get("token"):
-            headers["Authorization"] = f"Bearer {token}"
-        else:
-            _load_client_certificate(context, user["client-certificate-data"], user["client-key-data"])
+        headers = {"Authorization": f"Bearer {user['token']}"}
         self.kubeconfig = kubeconfig
         self._http = httpx.Client(
             base_url=cluster["server"], verify=context, headers=headers, timeout=30, trust_env=False
@@ -151,7 +144,7 @@ def condition(obj: Object | None, kind: str) -> Object:
 
 def _path(kind: str, namespace: str | None, name: str | None = None) -> str:
     api, plural = PLURALS[kind]
-    cluster_scoped = kind in {"Namespace", "Node", "PersistentVolume", "CustomResourceDefinition", "RLPool"}
+    cluster_scoped = kind in {"Namespace", "PersistentVolume", "RLPool"}
     scope = "" if namespace is None or cluster_scoped else f"/namespaces/{namespace}"
     return f"/{api}{scope}/{plural}" + (f"/{name}" if name else "")
 
@@ -163,12 +156,3 @@ def _body(response: httpx.Response) -> Object:
         )
     body: Object = response.json()
     return body
-
-
-def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """ssl reads client certificates from files only, so they exist for the length of this call."""
-    with tempfile.TemporaryDirectory() as folder:
-        crt, key_file = Path(folder, "crt"), Path(folder, "key")
-        crt.write_bytes(base64.b64decode(certificate))
-        key_file.write_bytes(base64.b64decode(key))
-        context.load_cert_chain(str(crt), str(key_file))
