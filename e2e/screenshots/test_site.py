@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser
 
-from e2e.screenshots.test_screenshots import BUILD, WIDER, WIDTHS
+from e2e.screenshots.looking import SCHEMES, WIDTHS, Scheme, look
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("index", "quickstart", "concepts", "gitops")
@@ -29,25 +28,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_of_the_documentation_is_whole(
-    browser: Browser, site: Path, name: str, scheme: Literal["light", "dark"], width: str
+    browser: Browser, site: Path, name: str, scheme: Scheme, width: str
 ) -> None:
-    across, down = WIDTHS[width]
-    opened = browser.new_page(viewport={"width": across, "height": down}, color_scheme=scheme, offline=True)
-    said: list[str] = []
-    asked: list[str] = []
-    opened.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("request", lambda request: asked.append(request.url))
-
-    opened.goto((site / f"{name}.html").as_uri())
-    BUILD.mkdir(parents=True, exist_ok=True)
-    opened.screenshot(path=BUILD / f"docs-{name.replace('/', '-')}-{scheme}-{width}.png", full_page=True)
-
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    assert opened.evaluate(BROKEN) == []
-    assert opened.evaluate(WIDER) == []
-    opened.close()
+    with look(browser, (site / f"{name}.html").as_uri(), f"docs-{name}", scheme, width) as seen:
+        assert seen.said == []
+        assert [url for url in seen.asked if not url.startswith(("file:", "data:"))] == []
+        assert seen.page.evaluate(BROKEN) == []
+        assert seen.wider == []
