@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from e2e.local import free_port
 from steelyard.api import AgenticRLJobSpec
 from steelyard_workers import bus_streams
 from steelyard_workers.bus import Bus
@@ -23,14 +24,6 @@ NATS_CONFIG = """
 host: 127.0.0.1, port: {port}, max_payload: 8MB
 jetstream {{ store_dir: "{store}", sync_interval: always }}
 """
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def nats_server_path() -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import httpx
 
+from e2e.local import free_port
 from steelyard_workers.config import JobConfig
-from tests.pipeline import free_port, worker_environment
+from tests.pipeline import worker_environment
 
 PATIENCE_SECONDS = 60
 

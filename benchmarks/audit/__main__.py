@@ -22,6 +22,7 @@ from benchmarks.audit import day
 from e2e.cluster import build, cache
 from e2e.cluster.progress import Progress
 from e2e.cluster.shell import run
+from e2e.local import free_port
 from steelyard.audit.document import figures
 from steelyard.audit.page import page
 from steelyard.audit.record import Record
@@ -29,7 +30,7 @@ from steelyard.audit.report import audit
 from steelyard.cli import audit_record
 from steelyard.cli.output import document
 from steelyard.metrics.history import History
-from tests.integration.processes import Process, free_port
+from tests.integration.processes import Process
 
 RESULT = Path(__file__).parents[1] / "results" / "audit.json"
 HOURS = 24.0

@@ -19,13 +19,13 @@ from typing import Any
 
 import httpx
 
-from e2e.local import TINY, VLLM_ON_CPU
+from e2e.local import TINY, VLLM_ON_CPU, free_port
 from steelyard_workers.bus import Bus
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import PolicyVersion
 from steelyard_workers.sampler.canary import FILE
 from steelyard_workers.sampler_protocol import MODEL_NAME, VERSION_HEADER
-from tests.pipeline import free_port, job_config, nats_server, worker_environment
+from tests.pipeline import job_config, nats_server, worker_environment
 
 START_SECONDS = 300
 PATIENCE_SECONDS = 60
@@ -53,6 +53,7 @@ class Sampler:
     nats_url: str
     port: int
     environment: dict[str, str]
+    log: Path
 
     def get(self, path: str, host: str = "127.0.0.1") -> httpx.Response:
         return httpx.get(f"http://{host}:{self.port}{path}", timeout=30)
@@ -132,7 +133,8 @@ def running_sampler(folder: Path) -> Iterator[Sampler]:
     """A sampler that is ready, with a bus of its own."""
     job = job_config(stages={"sampler": {"engine": {"args": FLAGS}, "drainSeconds": 60}}, algorithm={"maxStaleness": 1})
     port = free_port()
-    with nats_server(folder / "nats") as nats, (folder / "log").open("wb") as log:
+    log = folder / "log"
+    with nats_server(folder / "nats") as nats, log.open("wb") as output:
         environment = worker_environment(
             job,
             folder,
@@ -142,13 +144,13 @@ def running_sampler(folder: Path) -> Iterator[Sampler]:
             **VLLM_ON_CPU,
         )
         command = [sys.executable, "-m", "steelyard_workers.sampler"]
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        sampler = Sampler(job, nats.url, port, environment)
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+        sampler = Sampler(job, nats.url, port, environment, log)
         try:
             deadline = time.monotonic() + START_SECONDS
             while not _is_ready(sampler):
-                assert process.poll() is None, (folder / "log").read_text()[-3000:]
-                assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+                assert process.poll() is None, log.read_text()[-3000:]
+                assert time.monotonic() < deadline, log.read_text()[-3000:]
                 time.sleep(0.5)
             yield sampler
         finally:

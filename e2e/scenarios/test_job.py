@@ -50,7 +50,7 @@ def manifest() -> Object:
 @pytest.fixture(scope="module", autouse=True)
 def gpus(kube: Kube, manifest: Object) -> Iterator[GpuLog]:
     """Watches the budget through all scenarios."""
-    with GpuLog(kube, manifest, NAMESPACE) as log:
+    with GpuLog(kube, [manifest], NAMESPACE) as log:
         yield log
 
 

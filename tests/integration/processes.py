@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from e2e.cluster.cluster import MANIFESTS, Cluster
 from e2e.cluster.progress import Progress
 from e2e.cluster.shell import tail
 from e2e.kube import wait_for
+from e2e.local import free_port
 
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
@@ -88,13 +88,6 @@ class Process:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Prometheus(Process):

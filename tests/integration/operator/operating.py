@@ -13,10 +13,11 @@ from typing import Any
 import httpx
 
 from e2e.kube import Object, condition, wait_for
+from e2e.local import free_port
 from steelyard.api import parse_quantity
 from tests.builders import job_manifest
 from tests.integration.kubelet import Kubelet
-from tests.integration.processes import Process, free_port
+from tests.integration.processes import Process
 from tests.integration.server import Server
 
 NAMESPACE = "steelyard-system"

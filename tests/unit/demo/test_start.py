@@ -8,7 +8,7 @@ from nats.errors import NoServersError
 from nats.js.errors import BucketNotFoundError
 from rich.console import Console
 
-from e2e.cluster import ClusterError, Exit
+from e2e.cluster import ClusterError, Exit, requirements
 from e2e.demo import __main__ as demo
 from e2e.kube import Kube
 
@@ -19,7 +19,7 @@ def test_what_is_missing_is_said_before_images_are_built(monkeypatch: pytest.Mon
     def missing(*_: object, node: bool) -> None:
         raise ClusterError(Exit.NO_GO, f"no Go for a {node=}")
 
-    monkeypatch.setattr(demo.requirements, "check", missing)
+    monkeypatch.setattr(requirements, "check", missing)
     monkeypatch.setattr(demo, "build", lambda *_: pytest.fail("images come later"))
     with pytest.raises(ClusterError, match="node=True"):
         demo.run(None, QUIET)
