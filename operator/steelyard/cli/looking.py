@@ -51,7 +51,7 @@ def look(session: Session, name: str) -> Looked:
     mine = f"{LABEL_JOB}={name}"
     collections: list[tuple[Kind, str | None, str]] = [
         *((kind, namespace, mine) for kind in (kinds.REVISION, kinds.POD, *CHILDREN)),
-        (kinds.AUTOSCALER, namespace, ""),
+        *((kind, namespace, "") for kind in (kinds.AUTOSCALER, kinds.QUOTA)),
     ]
     reads: Sequence[Callable[[], list[Object]]] = [
         lambda: [session.job(name)],

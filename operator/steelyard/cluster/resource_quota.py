@@ -13,10 +13,10 @@ Left = Mapping[str, Fraction]
 
 
 def left_by(obj: Mapping[str, Any]) -> Left:
-    """Of one quota. A quota with scopes counts some pods only; whether ours are among them it does not say."""
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if spec.get("scopes") or spec.get("scopeSelector"):
+    """Of one quota; nothing of one with scopes."""
+    if is_scoped(obj):
         return {}
+    status = obj.get("status") or {}
     used = status.get("used") or {}
     found = [
         (name, max(most - taken, Fraction(0)))
@@ -26,6 +26,12 @@ def left_by(obj: Mapping[str, Any]) -> Left:
         and (taken := _amount(used.get(key, 0))) is not None
     ]
     return least([{name: free} for name, free in found])
+
+
+def is_scoped(obj: Mapping[str, Any]) -> bool:
+    """Whether a quota counts some pods only; whether ours are among them it does not say."""
+    spec = obj.get("spec") or {}
+    return bool(spec.get("scopes") or spec.get("scopeSelector"))
 
 
 def least(quotas: Iterable[Left]) -> Left:

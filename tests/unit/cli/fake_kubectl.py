@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 from urllib.parse import parse_qsl, urlsplit
 
-from steelyard.cli.checking.capacity import NODE, QUOTA, STORAGE_CLASS
+from steelyard.cli.checking.capacity import NODE, STORAGE_CLASS
 from steelyard.cli.checking.jobs import SECRET
-from steelyard.cluster.kinds import AUTOSCALER, BY_NAME, EVENT, JOB, LEASE, POD, POOL, REVISION, Kind, Object
+from steelyard.cluster.kinds import AUTOSCALER, BY_NAME, EVENT, JOB, LEASE, POD, POOL, QUOTA, REVISION, Kind, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 

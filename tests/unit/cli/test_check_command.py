@@ -123,9 +123,12 @@ def degraded(state: State) -> None:
             condition |= {"status": "True", "reason": "CrashLoopBackOff", "message": "pod x"}
 
 
-def a_quota(state: State) -> None:
-    status = {"hard": {"requests.nvidia.com/gpu": "4"}, "used": {"requests.nvidia.com/gpu": "4"}}
-    put(state, {"kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "default"}, "status": status})
+def a_quota(
+    state: State, resource: str = "requests.nvidia.com/gpu", most: str = "4", used: str = "4", **spec: Any
+) -> None:
+    status = {"hard": {resource: most}, "used": {resource: used}}
+    metadata = {"name": "team", "namespace": "default"}
+    put(state, {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": status})
 
 
 def cordoned(state: State) -> None:
@@ -155,7 +158,9 @@ WRONG: dict[str, tuple[Callable[[State], object], str, int, str]] = {
     "there are no GPUs": (lose(NODE.path(name="node-1")), "SY2010", 3, "its minima ask for"),
     "a node is cordoned": (cordoned, "SY2010", 3, "have 0"),
     "there is no storage class": (lose(STORAGE_CLASS.path(name="fast")), "SY2011", 3, "no default one"),
-    "a quota is used up": (a_quota, "SY2012", 4, "nothing can grow"),
+    "a quota is used up": (a_quota, "SY2012", 4, "leaves 0 nvidia.com/gpu: nothing can grow"),
+    "a quota of CPUs is used up": (lambda s: a_quota(s, "cpu"), "SY2012", 4, "leaves 0 CPUs: nothing can grow"),
+    "a quota counts some pods": (lambda s: a_quota(s, scopes=["BestEffort"]), "SY1011", 0, "its scopes say which"),
     "an image cannot be pulled": (unpullable, "SY2014", 3, "ImagePullBackOff: no such image"),
     "a job is degraded": (degraded, "SY2015", 3, "Degraded: CrashLoopBackOff: pod x"),
     "a spec breaks a rule": (broken, "SY1110", 3, "spec.budget.gpus: -1"),
@@ -233,7 +238,19 @@ def test_a_file_is_checked_by_the_types_and_against_the_cluster(
     assert code == 3
     said = {one.code: one.message for one in found if one.level == "failure"}
     assert said["SY2013"] == "spec.code.configMap: there is no ConfigMap nope"
-    assert "leaves 0 nvidia.com/gpu, its minima ask for" in said["SY2012"]
+    assert said["SY2012"].startswith("ResourceQuota team leaves 0 nvidia.com/gpu, its minima ask for ")
+
+
+def test_a_quota_of_memory_is_held_against_what_the_pods_of_a_file_request(
+    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_quota(state, "requests.memory", most="64Gi", used="60Gi")
+    worker = {"name": "worker", "resources": {"limits": {"memory": "6Gi"}}}
+    file = written(tmp_path, {"stages.environment.template": {"spec": {"containers": [worker]}}})
+    code, found = check(state, "-f", file, monkeypatch=monkeypatch)
+    assert code == 3
+    (said,) = [one.message for one in found if one.code == "SY2012"]
+    assert said == "ResourceQuota team leaves 4 GiB of memory, its minima ask for 6 GiB of memory"
 
 
 def test_a_file_that_breaks_a_rule_names_field_value_and_rule(

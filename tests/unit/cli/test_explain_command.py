@@ -11,10 +11,10 @@ import pytest
 from steelyard.api import Allocation
 from steelyard.cli import looking
 from steelyard.cli.looking import Measured, Scene
-from steelyard.cluster.kinds import AUTOSCALER, JOB, POD, REVISION
+from steelyard.cluster.kinds import AUTOSCALER, JOB, POD, QUOTA, REVISION
 from steelyard.cluster.prometheus_access import OPERATOR
 from tests.unit.cli.documents import Explanation, PastDecision, WhyNot
-from tests.unit.cli.fake_kubectl import State
+from tests.unit.cli.fake_kubectl import State, put
 from tests.unit.cli.world import World, lived, steelyard
 
 PLACE = "monitoring/prometheus:9090"
@@ -113,7 +113,7 @@ def test_nobody_says_where_prometheus_is(world: World, monkeypatch: pytest.Monke
     assert "DECISION" in out
 
 
-@pytest.mark.parametrize("kind", [REVISION, POD, AUTOSCALER])
+@pytest.mark.parametrize("kind", [REVISION, POD, AUTOSCALER, QUOTA])
 def test_what_may_not_be_read_is_said_and_the_rest_explained(
     world: World, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +123,19 @@ def test_what_may_not_be_read_is_said_and_the_rest_explained(
     assert code == 0
     assert f"SY1011 default/calculator: {kind.plural}: User" in err
     assert "DECISION" in out
+
+
+def test_what_a_quota_of_the_namespace_leaves_limits_the_target_as_it_does_the_operators(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = world.state()
+    status = {"hard": {"requests.nvidia.com/gpu.shared": "1"}, "used": {"requests.nvidia.com/gpu.shared": "1"}}
+    put(state, {"kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "default"}, "status": status})
+    (found,) = Explanation.model_validate(json.loads(explain(state, "-o", "json", monkeypatch=monkeypatch)[1])).items
+    (quota,) = [one for one in found.limits if one.kind == "Quota"]
+    assert quota.binds
+    assert "slice" in quota.before["sampler"]
+    assert "slice" not in quota.after["sampler"]
 
 
 def test_a_job_with_a_broken_spec_is_told_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

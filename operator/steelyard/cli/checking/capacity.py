@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from steelyard.api import AgenticRLJob, Stage, parse_quantity
-from steelyard.balance.purse import requests
+from steelyard.balance.purse import SPOKEN, requests
 from steelyard.cli import codes
-from steelyard.cli.checking.findings import Finding, Scene, failure, ok, warning
+from steelyard.cli.checking.findings import Finding, Scene, failure, ok, unknown, warning
+from steelyard.cluster import kinds
 from steelyard.cluster.kinds import Kind, Object
+from steelyard.cluster.resource_quota import is_scoped, left_by
 
 NODE = Kind("Node", "v1", "nodes")
 STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses")
-QUOTA = Kind("ResourceQuota", "v1", "resourcequotas")
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-NOT_ACCELERATORS = ("cpu", "memory", "pods", "ephemeral-storage")
+NOTHING = Fraction(0)
 
 
 def gpus(scene: Scene) -> Iterator[Finding]:
@@ -27,25 +28,24 @@ def gpus(scene: Scene) -> Iterator[Finding]:
         yield ok("nodes", f"{float(total):g} {name} allocatable")
     for about, job in scene.specs:
         for name, needed in sorted(least(job).items()):
-            have = allocatable.get(name, Fraction(0))
-            if needed > have:
+            have = allocatable.get(name, NOTHING)
+            if "/" in name and needed > have:
                 said = f"its minima ask for {float(needed):g} {name}, all nodes together have {float(have):g}"
                 yield failure(codes.NO_GPUS, about, said)
-        if job.spec.budget.gpus > (total := sum(allocatable.values(), Fraction(0))):
+        if job.spec.budget.gpus > (total := sum(allocatable.values(), NOTHING)):
             said = f"spec.budget.gpus is {float(job.spec.budget.gpus):g}, nodes have {float(total):g} accelerators"
             yield warning(codes.NO_GPUS, about, said)
 
 
 def least(job: AgenticRLJob) -> dict[str, Fraction]:
-    """Accelerators that the job's minima ask for, in the cheapest profile of each stage."""
+    """What the pods of the job's minima request, in the cheapest profile of each stage."""
     found: dict[str, Fraction] = {}
     for stage in Stage:
         spec = job.spec.stage(stage)
         prices = spec.profiles
         cheapest = min(prices, key=prices.__getitem__)
         for name, amount in requests(spec)[cheapest].items():
-            if "/" in name:
-                found[name] = found.get(name, Fraction(0)) + amount * spec.replicas.min
+            found[name] = found.get(name, NOTHING) + amount * spec.replicas.min
     return found
 
 
@@ -57,7 +57,7 @@ def _allocatable(nodes: list[Object]) -> dict[str, Fraction]:
             continue
         for name, amount in ((node.get("status") or {}).get("allocatable") or {}).items():
             if "/" in name and (value := parse_quantity(amount)):
-                found[name] = found.get(name, Fraction(0)) + value
+                found[name] = found.get(name, NOTHING) + value
     return found
 
 
@@ -87,30 +87,25 @@ def _is_default(storage_class: Object) -> bool:
 
 def quotas(scene: Scene) -> Iterator[Finding]:
     """Whether the namespace's quotas leave room for the smallest allocation of the file, and how much is left."""
-    found = scene.objects(QUOTA, scene.session.namespace)
+    needed = least(scene.file) if scene.file else {}
+    found = scene.objects(kinds.QUOTA, scene.session.namespace)
     for quota in found:
-        status, name = quota.get("status") or {}, quota["metadata"]["name"]
-        left = _left(status.get("hard") or {}, status.get("used") or {})
-        for resource, amount in sorted(left.items()):
-            needed = least(scene.file).get(resource, Fraction(0)) if scene.file else Fraction(0)
-            said = f"leaves {float(amount):g} {resource}"
-            if needed > amount:
-                about = f"file {scene.file.metadata.name}" if scene.file else name
-                yield failure(
-                    codes.NO_QUOTA, about, f"ResourceQuota {name} {said}, its minima ask for {float(needed):g}"
-                )
-            elif amount <= 0:
-                yield warning(codes.NO_QUOTA, f"ResourceQuota {name}", f"{said}: nothing can grow")
+        about = f"ResourceQuota {quota['metadata']['name']}"
+        if is_scoped(quota):
+            yield unknown(about, "not looked at: its scopes say which pods it counts")
+        for resource, amount in sorted(left_by(quota).items()):
+            said = f"leaves {_spoken(resource, amount)}"
+            if scene.file and needed.get(resource, NOTHING) > amount:
+                asked = f"its minima ask for {_spoken(resource, needed[resource])}"
+                yield failure(codes.NO_QUOTA, f"file {scene.file.metadata.name}", f"{about} {said}, {asked}")
+            elif not amount:
+                yield warning(codes.NO_QUOTA, about, f"{said}: nothing can grow")
             else:
-                yield ok(f"ResourceQuota {name}", said)
+                yield ok(about, said)
     if not found:
         yield ok(f"namespace {scene.session.namespace}", "no ResourceQuota")
 
 
-def _left(hard: Mapping[str, str], used: Mapping[str, str]) -> dict[str, Fraction]:
-    """What is left of each accelerator, by the name that pods use."""
-    return {
-        name.removeprefix("requests."): parse_quantity(amount) - parse_quantity(used.get(name, "0"))
-        for name, amount in hard.items()
-        if name.startswith("requests.") and "/" in name
-    }
+def _spoken(resource: str, amount: Fraction) -> str:
+    word, unit = SPOKEN.get(resource, (resource, 1))
+    return f"{float(amount / unit):g} {word}"
