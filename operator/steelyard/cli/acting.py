@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +12,14 @@ from typing import Any
 import typer
 
 from steelyard.api import AllocationRevision, InvalidResource
-from steelyard.api.names import GROUP, JOB_KIND, LABEL_JOB
+from steelyard.api.names import JOB_KIND, LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.balance.types import Seen
 from steelyard.cli import codes
 from steelyard.cli.ages import duration
-from steelyard.cli.gitops import git_owner, patch_for_git
+from steelyard.cli.gitops import as_yaml, git_owner, patch_for_git
 from steelyard.cli.holds import NotAllowed
-from steelyard.cli.output import Format, complain, note, write
+from steelyard.cli.output import Format, complain, named, note, write
 from steelyard.cli.session import Session
 from steelyard.cluster import kinds, records
 from steelyard.cluster.errors import ClusterError, Conflict
@@ -51,7 +52,7 @@ def look(session: Session, name: str) -> Situation:
     reads: list[Callable[[], Any]] = [
         lambda: session.job(name),
         lambda: session.kubectl.objects(kinds.REVISION, session.namespace, selector=f"{LABEL_JOB}={name}"),
-        lambda: session.kubectl.user,
+        lambda: session.user,
     ]
     job, revisions, user = session.kubectl.at_once(reads)
     if isinstance(job, ClusterError):
@@ -62,8 +63,7 @@ def look(session: Session, name: str) -> Situation:
     if read.resource is None:
         raise NotAllowed("spec", name, f"{read.broken}; correct the job first")
     ledger = completed([found for revision in revisions if (found := _entry(revision)) is not None])
-    who = "somebody" if isinstance(user, ClusterError) else user
-    return Situation(job, Seen(read.resource, ledger), who, datetime.now(UTC))
+    return Situation(job, Seen(read.resource, ledger), user, datetime.now(UTC))
 
 
 def _entry(revision: Object) -> AllocationRevision | None:
@@ -91,11 +91,12 @@ def record(
     raise AssertionError("unreachable")
 
 
-def set_spec(session: Session, name: str, change: Mapping[str, Any]) -> Object:
+def set_spec(session: Session, name: str, change: Mapping[str, Any], output: Format) -> Object:
     """Change the spec of a job that no GitOps tool owns; NotAllowed for the others, after the patch for Git."""
     obj = session.job(name)
     if owner := git_owner(obj["metadata"]):
-        typer.echo(patch_for_git(session.namespace, name, change), nl=False)
+        patch = patch_for_git(session.namespace, name, change)
+        typer.echo(json.dumps(patch, indent=2) if output is Format.JSON else as_yaml(patch))
         raise NotAllowed("spec", ", ".join(change), f"{owner} keeps it as it is in Git: commit the patch above")
     return session.kubectl.patch(kinds.JOB, session.namespace, name, {"spec": change})
 
@@ -112,11 +113,11 @@ def refusals(session: Session, name: str) -> Iterator[None]:
 
 def tell(kind: Kind, objects: Sequence[Object], output: Format, done: Sequence[str], hints: Sequence[str]) -> None:
     """What was done: sentences, the objects for programs, or their names; how to take it back goes to stderr."""
-    if output in (Format.JSON, Format.YAML):
+    if output.for_programs:
         write(f"{kind.name}List", objects, output)
     elif output is Format.NAME:
         for obj in objects:
-            typer.echo(f"{kind.name.lower()}.{GROUP}/{obj['metadata']['name']}")
+            typer.echo(named(kind, obj["metadata"]["name"]))
     else:
         for line in done:
             typer.echo(line)

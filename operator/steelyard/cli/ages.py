@@ -35,14 +35,6 @@ def instant_of(text: str, now: datetime) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def seconds_option(text: str, option: str) -> float:
-    """A duration that an option was given; a usage error when it is none."""
-    try:
-        return seconds_of(text)
-    except NoTime as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
-
-
 def length(text: str | int) -> int:
     """Whole seconds, at least one: the parser of an option, which its default passes too."""
     if isinstance(text, int):
@@ -56,12 +48,12 @@ def length(text: str | int) -> int:
     return seconds
 
 
-def instant_option(text: str, option: str, at: datetime) -> datetime:
-    """A time, or a duration before `at`, that an option was given; a usage error when it is neither."""
+def moment(text: str) -> datetime:
+    """A time, or a duration before now: the parser of an option."""
     try:
-        return instant_of(text, at)
+        return instant_of(text, now())
     except NoTime as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
+        raise typer.BadParameter(str(error)) from error
 
 
 def age(since: datetime, now: datetime) -> str:

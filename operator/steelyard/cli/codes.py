@@ -56,7 +56,7 @@ PARTLY_UNREADABLE = Code("SY1011", "A part of the answer could not be read", Exi
 NOT_ALLOWED = Code("SY1101", "The job does not allow it", Exit.NEGATIVE)
 NO_SPANS = Code("SY1102", "There are no spans to show", Exit.DENIED)
 REHEARSED = Code("SY1103", "The job is being rehearsed", Exit.NEGATIVE)
-
+NO_PLAN = Code("SY1104", "There is no plan", Exit.NEGATIVE)
 BROKEN_SPEC = Code("SY1110", "The job's spec breaks a rule", Exit.NEGATIVE)
 
 TIMED_OUT = Code("SY1201", "What was waited for did not come in time", Exit.TIMED_OUT)

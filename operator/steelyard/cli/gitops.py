@@ -36,13 +36,16 @@ def git_owner(metadata: Mapping[str, Any]) -> str | None:
     return next((_MANAGERS[manager] for manager in managers if manager in _MANAGERS), None)
 
 
-def patch_for_git(namespace: str, name: str, spec: Mapping[str, Any]) -> str:
-    """A patch of a job as YAML: for kustomize as it is, for people to copy into the manifest."""
-    patch = {
+def patch_for_git(namespace: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A patch of a job: for kustomize as it is, for people to copy into the manifest."""
+    return {
         "apiVersion": API_VERSION,
         "kind": JOB_KIND,
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     }
-    text: str = yaml.safe_dump(patch, sort_keys=False)
-    return text
+
+
+def as_yaml(patch: Mapping[str, Any]) -> str:
+    text: str = yaml.safe_dump(dict(patch), sort_keys=False)
+    return text.rstrip()

@@ -1,4 +1,4 @@
-"""Options that several commands have, light enough to be imported for their help alone."""
+"""Arguments and options that several commands have, light enough to be imported for their help alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,30 @@ from steelyard.cli.ages import length
 
 
 def stage_named(text: str) -> Stage:
-    """A stage as labels or as the spec call it."""
+    """A stage by its key in a resource (`rewardServer`), or as object names and labels have it (`reward-server`)."""
     for stage in Stage:
         if text in (stage.value, stage.field):
             return stage
-    raise typer.BadParameter(f"{text!r} is no stage; stages are {', '.join(Stage)}")
+    raise typer.BadParameter(f"{text!r} is no stage; stages are {', '.join(STAGES)}")
 
 
-For = Annotated[
-    int | None, typer.Option("--for", parser=length, metavar="TIME", help="How long: 30m, 2h, 1d; else until ended.")
+STAGES = tuple(stage.field for stage in Stage)
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob.")]
+AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")]
+StageOption = Annotated[
+    Stage | None, typer.Option("--stage", parser=stage_named, metavar="STAGE", help=f"One of {', '.join(STAGES)}.")
 ]
-StageOption = Annotated[Stage, typer.Option("--stage", parser=stage_named, metavar="STAGE", help=", ".join(Stage))]
+RequiredStage = Annotated[
+    Stage, typer.Option("--stage", parser=stage_named, metavar="STAGE", help=f"One of {', '.join(STAGES)}.")
+]
+For = Annotated[
+    int | None,
+    typer.Option("--for", parser=length, metavar="DURATION", help="How long: 30m, 2h, 1d. Default: until ended."),
+]
+Prometheus = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Where metrics are read: a URL, or namespace/service:port. Default: where the operator does.",
+    ),
+]

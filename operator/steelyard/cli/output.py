@@ -8,11 +8,15 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TextIO
 
 import typer
+from typer.models import OptionInfo
 
+from steelyard.api.names import GROUP
 from steelyard.cli.codes import Code
+from steelyard.cluster.kinds import Kind
 
 API_VERSION = "cli.steelyard.dev/v1"
 """Of every JSON and YAML document; fields are added to it, never renamed or removed."""
@@ -28,10 +32,45 @@ class Format(StrEnum):
     YAML = "yaml"
     NAME = "name"
 
+    @property
+    def for_programs(self) -> bool:
+        return self in (Format.JSON, Format.YAML)
 
-Output = Annotated[Format, typer.Option("-o", "--output", help="How to print it; JSON and YAML are for programs.")]
-DocumentOutput = Annotated[Format, typer.Option("-o", "--output", metavar="<table|json|yaml>", help="How to print it.")]
+
+def one_of(*formats: Format, help: str = "How to print it; json and yaml are for programs.") -> OptionInfo:
+    """`-o` of a command that has these formats and no others."""
+
+    def known(given: Format) -> Format:
+        if given not in formats:
+            raise typer.BadParameter(f"{given} is none of {', '.join(formats)}")
+        return given
+
+    option: OptionInfo = typer.Option("-o", "--output", metavar="|".join(formats), callback=known, help=help)
+    return option
+
+
+Output = Annotated[Format, one_of(*Format)]
+DocumentOutput = Annotated[Format, one_of(Format.TABLE, Format.JSON, Format.YAML)]
 """Of commands that answer about one thing, with neither columns nor names to choose."""
+ObjectOutput = Annotated[Format, one_of(Format.TABLE, Format.JSON, Format.YAML, Format.NAME)]
+"""Of commands whose answer is objects and has no further columns."""
+
+
+def _page(given: str) -> str:
+    if given not in (Format.TABLE, Format.JSON) and not given.endswith(".html"):
+        raise typer.BadParameter(f"{given} is none of table, json, and a file that ends in .html")
+    if given.endswith(".html") and not Path(given).parent.is_dir():  # said before minutes of work, not after
+        raise typer.BadParameter(f"there is no folder {Path(given).parent}")
+    return given
+
+
+PageOutput = Annotated[
+    str,
+    typer.Option(
+        "-o", "--output", metavar="table|json|FILE.html", callback=_page, help="How to print it, or the page to write."
+    ),
+]
+"""Of commands whose answer is a page, too."""
 NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Leave out the line with the names of the columns.")]
 
 
@@ -114,6 +153,30 @@ def write(kind: str, items: Sequence[Mapping[str, Any]], output: Format) -> None
         typer.echo(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True), nl=False)
     else:
         typer.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+
+
+def show(kind: str, items: Sequence[Mapping[str, Any]], lines: Iterable[str], output: Format) -> None:
+    """An answer on stdout: a document for programs, else its lines."""
+    if output.for_programs:
+        write(kind, items, output)
+        return
+    for line in lines:
+        typer.echo(line)
+
+
+def write_page(html: str, output: str) -> None:
+    """The page that `PageOutput` named."""
+    file = Path(output)
+    try:
+        file.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="-o") from error
+    note(f"{file}: {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def named(kind: Kind, name: str) -> str:
+    """What `-o name` prints, as kubectl does: `agenticrljob.steelyard.dev/calculator`."""
+    return f"{kind.name.lower()}.{GROUP}/{name}"
 
 
 def note(text: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from steelyard.balance.coldstart import Plan, Question
 from steelyard.balance.coldstart.training import Training
+from steelyard.cli.output import Column, table
 
 GB = 1e9
 
@@ -55,37 +52,32 @@ def notes(question: Question, found: Plan) -> list[str]:
     return said
 
 
-def show(question: Question, found: Plan) -> None:
-    """The plan as tables on stdout."""
-    console = Console(highlight=False)
-    split = Table(title=f"{question.model.name} on {question.gpus} x {question.hardware.name}, batch {question.batch}")
-    for column in ("", "GPUs", "shape", "seconds", "memory a GPU"):
-        split.add_column(column, justify="left" if column in ("", "shape") else "right")
-    limit = question.hardware.hbm_bytes / GB
-    memory = f"{found.sampler_memory_bytes / GB:.0f} of {limit:.0f} GB"
-    split.add_row("sampling", str(found.sampler_gpus), _layout(found.samplers), f"{found.sampling_seconds:.0f}", memory)
-    trained = found.training
-    split.add_row(
-        "training",
-        str(trained.gpus),
-        str(trained),
-        f"{trained.seconds:.0f}",
-        f"{trained.memory_bytes / GB:.0f} of {limit:.0f} GB",
-    )
-    console.print(split)
-    console.print(
-        f"An iteration takes {found.seconds:.0f} s, {found.tokens / found.seconds:.0f} generated tokens/s; "
-        f"the longest trajectory alone takes {found.tail_seconds:.0f} s."
-    )
-    for option in found.options:
-        console.print(f"  best with TP{option.tp}: {option.replicas} replicas, {option.seconds:.0f} s")
-    for reason in found.left_out:
-        console.print(f"  left out: {reason}")
+def lines(question: Question, found: Plan) -> list[str]:
+    """The plan for people."""
+    trained, layout = found.training, _layout(found.samplers)
+    rows = [
+        _row("sampling", found.sampler_gpus, layout, found.sampling_seconds, found.sampler_memory_bytes),
+        _row("training", trained.gpus, str(trained), trained.seconds, trained.memory_bytes),
+    ]
+    gpu = f"{question.hardware.name} ({question.hardware.hbm_bytes / GB:.0f} GB)"
+    tokens = f"{found.tokens / found.seconds:.0f} generated tokens/s"
+    said = [
+        f"{question.model.name}, batch {question.batch}, on {question.gpus} x {gpu}",
+        "",
+        *table([Column(name) for name in ("STAGE", "GPUS", "SHAPE", "SECONDS", "GB A GPU")], rows),
+        "",
+        f"An iteration takes {found.seconds:.0f} s, {tokens}; the longest trajectory takes {found.tail_seconds:.0f} s.",
+        *(f"  best with TP{one.tp}: {one.replicas} replicas, {one.seconds:.0f} s" for one in found.options),
+        *(f"  left out: {reason}" for reason in found.left_out),
+    ]
     for pruned in found.pruned:
         best = f"; the fastest: {pruned.best}, {pruned.best.seconds:.0f} s" if pruned.best else ""
-        console.print(f"  left out: {pruned.count} ways to train: {pruned.reason}{best}")
-    for note in notes(question, found):
-        console.print(note)
+        said.append(f"  left out: {pruned.count} ways to train: {pruned.reason}{best}")
+    return [*said, "", *notes(question, found)]
+
+
+def _row(stage: str, gpus: int, shape: str, seconds: float, memory: float) -> list[str]:
+    return [stage, str(gpus), shape, f"{seconds:.0f}", f"{memory / GB:.0f}"]
 
 
 def _training(one: Training) -> dict[str, Any]:
@@ -104,10 +96,10 @@ def _samplers(samplers: Any) -> list[dict[str, int]]:
     return [{"tensorParallel": tp, "replicas": count} for tp, count in sorted(samplers.items(), reverse=True)]
 
 
-def as_json(question: Question, found: Plan) -> str:
-    """The plan as one JSON object; seconds, bytes, tokens."""
+def document(question: Question, found: Plan) -> dict[str, Any]:
+    """For programs; seconds, bytes, tokens."""
     lengths = question.lengths
-    document = {
+    return {
         "model": question.model.name,
         "hardware": question.hardware.name,
         "gpus": question.gpus,
@@ -147,4 +139,3 @@ def as_json(question: Question, found: Plan) -> str:
         ],
         "notes": notes(question, found),
     }
-    return json.dumps(document, indent=2)

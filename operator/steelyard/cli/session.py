@@ -13,39 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.api.names import Stage
 from steelyard.cli import codes
 from steelyard.cli.codes import Code, Exit
 from steelyard.cli.output import complain
 from steelyard.cluster import errors, kinds
-from steelyard.cluster.errors import ClusterError
+from steelyard.cluster.errors import ClusterError, NotFound, NotServed
 from steelyard.cluster.kinds import Object
 from steelyard.cluster.kubectl import Kubectl, from_environment
-
-
-def _stage(given: str | None) -> str | None:
-    """A stage by its key in a resource, or as it is called in object names (`reward-server`)."""
-    if given is None or given in {stage.field for stage in Stage}:
-        return given
-    if given in set(Stage):
-        return Stage(given).field
-    raise typer.BadParameter(f"{given} is none of {', '.join(stage.field for stage in Stage)}")
-
-
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob.")]
-AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")]
-STAGE = typer.Option(
-    "--stage", metavar="STAGE", callback=_stage, help=f"One of {', '.join(one.field for one in Stage)}."
-)
-StageName = Annotated[str | None, STAGE]
-AskedStage = Annotated[str, STAGE]
-Prometheus = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PLACE",
-        help="Where metrics are read: a URL, or namespace/service:port. Default: where the operator does.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -58,9 +32,11 @@ class Session:
     @classmethod
     def open(
         cls,
-        namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="Default: the context's.")] = None,
-        context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-        kubeconfig: Annotated[str | None, typer.Option(help="File to use.")] = None,
+        namespace: Annotated[
+            str | None, typer.Option("-n", "--namespace", metavar="NAMESPACE", help="Default: the context's.")
+        ] = None,
+        context: Annotated[str | None, typer.Option(metavar="NAME", help="Context of the kubeconfig.")] = None,
+        kubeconfig: Annotated[str | None, typer.Option(metavar="FILE", help="Kubeconfig to use.")] = None,
         as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="User to act as.")] = None,
     ) -> Session:
         """Every option means what it means to kubectl."""
@@ -71,9 +47,25 @@ class Session:
         """The one that was named, else the context's."""
         return self.asked_namespace or self.kubectl.namespace
 
+    @property
+    def user(self) -> str:
+        """Who asks, for what is written down."""
+        try:
+            return self.kubectl.user
+        except ClusterError:
+            return "somebody"
+
     def job(self, name: str) -> Object:
         """The AgenticRLJob of this name. Raises ClusterError."""
-        return self.kubectl.get(kinds.JOB.path(self.namespace, name))
+        try:
+            return self.kubectl.get(kinds.JOB.path(self.namespace, name))
+        except NotServed:
+            raise
+        except NotFound as error:
+            raise self.no_job(name) from error
+
+    def no_job(self, name: str) -> NotFound:
+        return NotFound(f"{self.namespace}/{name}: there is no such job, or none any more")
 
 
 MEANINGS: tuple[tuple[type[ClusterError], Code, str], ...] = (
@@ -82,6 +74,7 @@ MEANINGS: tuple[tuple[type[ClusterError], Code, str], ...] = (
     (errors.Unreachable, codes.UNREACHABLE, ""),
     (errors.Forbidden, codes.FORBIDDEN, ""),
     (errors.Unauthorized, codes.UNAUTHORIZED, "`kubectl get --raw /version` logs in"),
+    (errors.NotServed, codes.NOT_FOUND, "is Steelyard installed? `steelyard check` tells"),
     (errors.NotFound, codes.NOT_FOUND, ""),
     (errors.Conflict, codes.CONFLICT, "try again"),
     (errors.Refused, codes.REFUSED, ""),

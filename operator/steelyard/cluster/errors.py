@@ -19,6 +19,10 @@ class NotFound(ClusterError):
     """The object, its namespace or its kind does not exist."""
 
 
+class NotServed(NotFound):
+    """The API server does not know the kind."""
+
+
 class Conflict(ClusterError):
     """The object exists already or has changed since it was read."""
 

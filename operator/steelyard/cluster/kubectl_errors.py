@@ -11,6 +11,7 @@ from steelyard.cluster.errors import (
     Forbidden,
     NoContext,
     NotFound,
+    NotServed,
     Refused,
     Unauthorized,
     Unavailable,
@@ -32,12 +33,14 @@ REASONS: dict[str, type[ClusterError]] = {
     "RequestEntityTooLarge": Refused,
 }
 """All others mean: not now."""
+UNKNOWN = "could not find the requested resource"
+"""What the API server says of a path that it does not serve, as opposed to an object that is not there."""
 
 WORDS: tuple[tuple[re.Pattern[str], type[ClusterError]], ...] = (
     (re.compile(r"must be logged in|Unauthorized|getting credentials|exec plugin|Please enter"), Unauthorized),
     (re.compile(r"context .* does not exist|current-context|invalid configuration|no configuration"), NoContext),
     (re.compile(r"error loading config|stat .*no such file|cluster .* does not exist"), NoContext),
-    (re.compile(r"doesn't have a resource type"), NotFound),
+    (re.compile(r"doesn't have a resource type"), NotServed),
     (
         re.compile(
             r"Unable to connect|was refused|no such host|i/o timeout|timed out|deadline exceeded|x509|TLS|EOF|"
@@ -57,6 +60,8 @@ def meaning(stderr: str) -> ClusterError:
     told = NOISE.sub("", stderr).strip() or stderr.strip()
     if found := FROM_SERVER.search(told):
         reason = found["reason"] or ""
+        if reason == "NotFound" and UNKNOWN in found["words"]:
+            return NotServed(_line(found["words"]))
         return REASONS.get(reason, Unavailable)(_line(found["words"]))
     for pattern, kind in WORDS:
         if pattern.search(told):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from io import StringIO
 from typing import Any
@@ -51,17 +50,16 @@ def _split(run: Run) -> str:
     return f"{units.sampler} samplers, {units.reward} judges, {trainer} GPUs train"
 
 
-def as_json(played: Sequence[Played]) -> str:
+def document(played: Sequence[Played]) -> dict[str, Any]:
     """`{profile, seed, gpus, steps, policies: [{policy, throughput, gpuHours, moves, ...}]}`."""
     first = played[0].run
-    document = {
+    return {
         "profile": first.profile.name,
         "seed": first.seed,
         "gpus": first.profile.gpus,
         "steps": first.profile.steps,
         "policies": [{"policy": one.policy, **figures(one.run), **_course(one)} for one in played],
     }
-    return json.dumps(document, indent=2) + "\n"
 
 
 def figures(run: Run) -> dict[str, Any]:

@@ -202,4 +202,4 @@ def test_kubectl_finds_the_plugin(viewer: Person, measured: Operated, tmp_path: 
         capture_output=True, text=True, timeout=60, check=False,
         env=environment,
     )  # fmt: skip
-    assert done.stdout == "agenticrljobs.steelyard.dev/calculator\n", done.stderr
+    assert done.stdout == "agenticrljob.steelyard.dev/calculator\n", done.stderr

@@ -178,6 +178,7 @@ def test_workload_of_a_job_in_git_is_a_patch_for_git(state: State, command: str,
     assert yaml.safe_load(out)["spec"] == {"suspend": suspend}
     assert "Argo CD (web) keeps it as it is in Git" in err
     assert not [call for call in state.calls if call[0] == "patch"]
+    assert json.loads(run(command, "calculator", "--workload", "-o", "json")[1]) == yaml.safe_load(out)
 
 
 def test_a_rule_of_the_job_is_named_with_field_and_value_and_nothing_is_written(state: State) -> None:

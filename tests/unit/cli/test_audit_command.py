@@ -84,6 +84,13 @@ def test_the_page_goes_into_a_file_and_nothing_to_stdout(run: Audit, tmp_path: P
     assert file.read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize("place", ["nowhere/report.html", "report.pdf"])
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_read(run: Audit, place: str) -> None:
+    done = run("-o", place, record=simulated(), refused="count_over_time")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "-o" in done.stderr
+
+
 def test_the_summary_is_the_default(run: Audit) -> None:
     done = run(record=simulated())
     assert "Where does the time go?" in done.stdout
@@ -119,7 +126,7 @@ def test_a_prometheus_that_answers_nothing_is_one_message(run: Audit) -> None:
     done = run(record=simulated(), refused="count_over_time")
     assert done.exit_code == 1
     assert done.stdout == ""
-    assert done.stderr.startswith("SY1010 calculator: Prometheus refused the job's pods")
+    assert done.stderr.startswith("SY1010 default/calculator: Prometheus refused the job's pods")
 
 
 def test_a_job_that_nobody_knows_is_not_found(run: Audit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_it_holds_the_samples_that_decisions_rest_on_or_says_why_not(
     monkeypatch.setattr("steelyard.cli.bundling.measured.measure", lambda *_: "Prometheus: no such host")
     code, _, err = run("calculator", "-o", "b.tar.gz")
     assert code == 4
-    assert "missing metrics/calculator.json: Prometheus: no such host" in err
+    assert "SY1011 metrics/calculator.json: Prometheus: no such host" in err
 
 
 def test_only_its_owner_may_read_it_and_nothing_else_is_left(state: State) -> None:
@@ -142,13 +142,13 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(state: State) -> Non
     assert missing["events.yaml"].startswith("events is forbidden")
     assert missing["logs/sampler/calculator-sampler-whole-abc.worker.log"] == "no logs for you"
     assert "jobs.yaml" in files
-    assert "missing events.yaml: events is forbidden" in err
+    assert "SY1011 events.yaml: events is forbidden" in err
 
 
 def test_of_a_job_that_does_not_exist_there_is_no_bundle(state: State) -> None:
     code, out, err = run("calculatr")
     assert (code, out) == (6, "")
-    assert '"calculatr" not found' in err
+    assert err.splitlines()[-1].startswith("SY1006 default/calculatr: there is no such job")
     assert not list(Path().iterdir())
 
 
@@ -174,4 +174,5 @@ def test_a_dry_run_lists_the_files_and_writes_none(state: State) -> None:
 def test_a_place_that_cannot_be_written_to_is_named(state: State) -> None:
     code, out, err = run("calculator", "-o", "nowhere/b.tar.gz")
     assert (code, out) == (2, "")
-    assert "nowhere/b.tar.gz: No such file or directory" in err
+    assert "there is no folder nowhere" in err
+    assert not state.calls, "said before anything is read"

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from steelyard.api import AgenticRLJob
 from steelyard.cli.checking import metrics
-from steelyard.cli.checking.capacity import NODE, STORAGE_CLASS, least
+from steelyard.cli.checking.capacity import NODE, STORAGE_CLASS
 from steelyard.cli.checking.cluster import DEPLOYMENT
-from steelyard.cli.checking.jobs import referred
-from steelyard.cluster.kinds import BY_NAME, JOB, LEASE, POD, Object
-from tests.builders import a_job, job_manifest
-from tests.unit.cli.documents import CheckedDocument, CheckReport
-from tests.unit.cli.fake_kubectl import State, put
-from tests.unit.cli.world import Answering, lived, one_of, steelyard
+from steelyard.cluster.kinds import BY_NAME, JOB, LEASE, POD
+from tests.unit.cli.fake_kubectl import State
+from tests.unit.cli.well import API, PATH, a_quota, check, series, well
+from tests.unit.cli.world import Answering, one_of, steelyard
 
-PATH = JOB.path("default", "calculator")
 OPERATOR = DEPLOYMENT.path("steelyard-system", "steelyard-operator")
 LEASE_PATH = LEASE.path("steelyard-system", "steelyard-operator")
-API = "/apis/steelyard.dev/v1alpha1"
 FORBIDDEN = 'Error from server (Forbidden): User "v" may not'
 WANDB = {"name": "wandb", "key": "api-key"}
 TEMPLATE = {
@@ -42,59 +33,9 @@ TEMPLATE = {
 }
 
 
-LABELS = {"app.kubernetes.io/name": "steelyard", "app.kubernetes.io/component": "operator"}
-
-
-def everything(job: Object) -> list[Object]:
-    """What the job names, an operator that acts, a node with GPUs and a storage class."""
-    container = {"name": "operator", "image": "operator:1", "env": []}
-    deployment = {
-        "kind": "Deployment",
-        "metadata": {"name": "steelyard-operator", "namespace": "steelyard-system", "labels": LABELS},
-        "spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}},
-        "status": {"readyReplicas": 1},
-    }
-    lease = {
-        "kind": "Lease",
-        "metadata": {"name": "steelyard-operator", "namespace": "steelyard-system"},
-        "spec": {
-            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "leaseDurationSeconds": 15,
-            "holderIdentity": "operator-0",
-        },
-    }
-    allocatable = {"cpu": "8", "nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "4"}
-    node = {"kind": "Node", "metadata": {"name": "node-1"}, "spec": {}, "status": {"allocatable": allocatable}}
-    default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    storage = {"kind": "StorageClass", "metadata": {"name": "fast", "annotations": default}}
-    named = [
-        {"kind": one.kind.name, "metadata": {"name": one.name, "namespace": "default"}}
-        for one in referred(AgenticRLJob.from_cluster({**job, "status": {}}))
-    ]
-    return [deployment, lease, node, storage, *named]
-
-
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch) -> State:
-    """A cluster in which all is well."""
-    state = lived(50).state()
-    put(state, *everything(state.objects[PATH]))
-    plurals = ("agenticrljobs", "allocationrevisions", "rlpools")
-    state.objects[API] = {"resources": [{"name": name} for name in plurals]}
-    monkeypatch.setattr(metrics, "Asking", Answering({"up": [({}, 1.0)], **series(state)}))
-    return state
-
-
-def series(state: State, without: str = "") -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Every series of every pod, but for one metric."""
-    pods = [obj["metadata"]["name"] for path, obj in state.objects.items() if path.startswith(POD.path("default"))]
-    names = {metric for needed in metrics.NEEDED.values() for metric in needed} - {without}
-    return {name: [({"pod": pod}, 1.0) for pod in pods] for name in names}
-
-
-def check(state: State, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[CheckedDocument]]:
-    code, out, _ = steelyard(state, "check", "-o", "json", *arguments, monkeypatch=monkeypatch)
-    return code, CheckReport.model_validate(json.loads(out)).items
+    return well(monkeypatch)
 
 
 def test_a_cluster_in_which_all_is_well_ends_with_0(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,14 +62,6 @@ def degraded(state: State) -> None:
     for condition in state.objects[PATH]["status"]["conditions"]:
         if condition["type"] == "Degraded":
             condition |= {"status": "True", "reason": "CrashLoopBackOff", "message": "pod x"}
-
-
-def a_quota(
-    state: State, resource: str = "requests.nvidia.com/gpu", most: str = "4", used: str = "4", **spec: Any
-) -> None:
-    status = {"hard": {resource: most}, "used": {resource: used}}
-    metadata = {"name": "team", "namespace": "default"}
-    put(state, {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": status})
 
 
 def cordoned(state: State) -> None:
@@ -222,54 +155,6 @@ def test_a_prometheus_that_does_not_answer_is_a_failure(state: State, monkeypatc
     assert [one.message for one in found if one.code == "SY1010"] == ["connection refused"]
 
 
-def written(tmp_path: Path, changes: Mapping[str, Any]) -> str:
-    file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(job_manifest(changes)))
-    return str(file)
-
-
-def test_a_file_is_checked_by_the_types_and_against_the_cluster(
-    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a_quota(state)
-    code, found = check(
-        state, "-f", written(tmp_path, {"code": {"configMap": {"name": "nope"}}}), monkeypatch=monkeypatch
-    )
-    assert code == 3
-    said = {one.code: one.message for one in found if one.level == "failure"}
-    assert said["SY2013"] == "spec.code.configMap: there is no ConfigMap nope"
-    assert said["SY2012"].startswith("ResourceQuota team leaves 0 nvidia.com/gpu, its minima ask for ")
-
-
-def test_a_quota_of_memory_is_held_against_what_the_pods_of_a_file_request(
-    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a_quota(state, "requests.memory", most="64Gi", used="60Gi")
-    worker = {"name": "worker", "resources": {"limits": {"memory": "6Gi"}}}
-    file = written(tmp_path, {"stages.environment.template": {"spec": {"containers": [worker]}}})
-    code, found = check(state, "-f", file, monkeypatch=monkeypatch)
-    assert code == 3
-    (said,) = [one.message for one in found if one.code == "SY2012"]
-    assert said == "ResourceQuota team leaves 4 GiB of memory, its minima ask for 6 GiB of memory"
-
-
-def test_a_file_that_breaks_a_rule_names_field_value_and_rule(
-    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = written(tmp_path, {"budget.gpus": -1})
-    code, out, err = steelyard(state, "check", "-f", file, monkeypatch=monkeypatch)
-    assert (code, out) == (3, "")
-    assert f"SY1110 {file}: spec.budget.gpus: -1" in err
-
-
-@pytest.mark.parametrize("content", ["kind: Pod\n", "{", ""])
-def test_a_file_without_a_job_is_a_usage_error(
-    state: State, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "x.yaml").write_text(content)
-    assert steelyard(state, "check", "-f", str(tmp_path / "x.yaml"), monkeypatch=monkeypatch)[0] == 2
-
-
 def test_before_installing_only_what_matters_then_is_asked(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     code, found = check(state, "--pre", monkeypatch=monkeypatch)
     assert {one.category for one in found} == {"cluster", "capacity"}
@@ -298,9 +183,4 @@ def test_waiting_ends_when_nothing_fails_any_more_or_time_is_over(
     degraded(state)
     code, _, err = steelyard(state, "check", "--wait", "--timeout", "1s", monkeypatch=monkeypatch)
     assert code == 5
-    assert "1 checks fail, looking again ..." in err
-
-
-def test_the_smallest_allocation_is_counted_in_the_cheapest_profiles() -> None:
-    job = a_job({"stages.sampler.replicas": {"min": 2, "max": 3}})
-    assert float(least(job)["nvidia.com/gpu.shared"]) >= 2
+    assert "1 check failed, looking again ..." in err

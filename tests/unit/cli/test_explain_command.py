@@ -187,6 +187,12 @@ def test_a_revision_that_is_not_there_is_said(world: World, monkeypatch: pytest.
     assert "SY1006 default/calculator: the ledger has no revision 77" in err
 
 
+def test_one_decision_at_a_time_is_explained(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = explain(world.state(), "--revision", "2", "--at", "1h", monkeypatch=monkeypatch)
+    assert (code, out) == (2, "")
+    assert "--at" in err
+
+
 def test_why_not_names_the_first_rule_and_the_threshold(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("why-not", "calculator", "--stage", "environment", "--to", "300")
     code, out, _ = steelyard(world.state(), *arguments, monkeypatch=monkeypatch)
@@ -206,7 +212,19 @@ def test_why_not_of_a_job_that_rests_is_its_rest(world: World, monkeypatch: pyte
         if condition["type"] == "Failed":
             condition["status"] = "True"
     arguments = ("why-not", "calculator", "--stage", "sampler", "--to", "3")
-    assert steelyard(state, *arguments, monkeypatch=monkeypatch)[:2] == (3, "no change because the job has ended\n")
+    code, out, _ = steelyard(state, *arguments, monkeypatch=monkeypatch)
+    assert code == 3
+    assert out.startswith("sampler has 2 replicas and not 3: Ended: no change because the job has ended.\n")
+    (found,) = WhyNot.model_validate(
+        json.loads(steelyard(state, *arguments, "-o", "json", monkeypatch=monkeypatch)[1])
+    ).items
+    assert [rule.kind for rule in found.rules] == ["Ended"]
+
+
+def test_nothing_keeps_a_stage_from_what_it_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("why-not", "calculator", "--stage", "sampler", "--to", "2")
+    code, out, _ = steelyard(world.state(), *arguments, monkeypatch=monkeypatch)
+    assert (code, out.splitlines()[0]) == (0, "sampler has 2 replicas.")
 
 
 def test_the_stage_of_a_question_must_be_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +232,7 @@ def test_the_stage_of_a_question_must_be_one(world: World, monkeypatch: pytest.M
         world.state(), "why-not", "calculator", "--stage", "bus", "--to", "3", monkeypatch=monkeypatch
     )
     assert code == 2
-    assert "bus is none of sampler, environment, rewardServer, trainer" in err
+    assert "'bus' is no stage; stages are sampler, environment, rewardServer, trainer" in err
 
 
 def test_the_ledger_of_the_world_has_moved(world: World) -> None:

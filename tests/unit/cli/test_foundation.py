@@ -6,6 +6,7 @@ import io
 import json
 import re
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +66,8 @@ def test_a_wrong_option_is_a_usage_error() -> None:
     ("error", "exit_code", "want"),
     [
         (errors.Forbidden("pods is forbidden"), 6, r"^SY1004 pods is forbidden \(see docs/messages.md#sy1004\)\n$"),
-        (errors.NotFound("it is not there"), 6, r"^SY1006 "),
+        (errors.NotFound("it is not there"), 6, r"^SY1006 it is not there \("),
+        (errors.NotServed("no such resource"), 6, r"^SY1006 no such resource; is Steelyard installed\?"),
         (errors.Unauthorized("who are you"), 6, r"^SY1005 .*; `kubectl get --raw /version` logs in"),
         (errors.NoKubectl("kubectl: no such file"), 1, r"^SY1001 .*install kubectl"),
         (errors.Unreachable("no such host"), 1, r"^SY1003 no such host \("),
@@ -120,6 +122,53 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     attribute = name.replace("-", "_")
     command = getattr(import_module(f"steelyard.cli.commands.{attribute}"), attribute)
     assert command.__doc__.partition("\n\n")[0] == COMMANDS[name]
+
+
+def command_help(name: str) -> str:
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [name, "-h"])
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_speaks_to_people(name: str) -> None:
+    told = command_help(name)
+    assert "Exit codes: 0" in " ".join(told.split())
+    assert "[[" not in told.splitlines()[0]
+    options = told.partition("\nOptions:\n")[2]
+    assert not re.findall(r"--[\w-]+ <\w+[^>]*>", options), "the value of an option is called what it is"
+
+
+READING = ("status", "tree", "top", "history", "explain", "why-not", "trace", "audit", "check", "plan", "twin")
+
+
+@pytest.mark.parametrize("name", READING)
+def test_every_answer_is_there_for_programs(name: str) -> None:
+    formats = re.search(r"--output ([\w|.]+)", command_help(name))
+    assert formats
+    assert "json" in formats[1].split("|")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["top", "calculator", "-o", "name"], "name is none of table, json, yaml"),
+        (["history", "calculator", "-o", "wide"], "wide is none of table, json, yaml"),
+        (["pause", "calculator", "-o", "wide"], "wide is none of table, json, yaml, name"),
+        (["status", "calculator", "-A"], "name its namespace with -n"),
+        (["status", "--timeout", "soon"], "'soon' is no duration"),
+        (["history", "calculator", "--since", "soon"], "'soon' is neither a duration (5m) nor a time"),
+    ],
+)
+def test_what_a_command_cannot_do_is_wrong_usage_and_not_passed_over(arguments: list[str], says: str) -> None:
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"{version('steelyard')}\n")
 
 
 def test_help_lists_every_command() -> None:

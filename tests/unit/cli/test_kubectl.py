@@ -146,6 +146,11 @@ def test_without_kubectl_the_error_says_what_is_missing(tmp_path: Path) -> None:
 COMPLAINTS: list[tuple[str, type[ClusterError], str]] = [
     ('Error from server (NotFound): agenticrljobs.steelyard.dev "x" not found', errors.NotFound, '"x" not found'),
     (
+        "Error from server (NotFound): the server could not find the requested resource",
+        errors.NotServed,
+        "could not find",
+    ),
+    (
         'Error from server (Forbidden): pods is forbidden: User "v" cannot list',
         errors.Forbidden,
         'User "v" cannot list',
@@ -163,7 +168,7 @@ COMPLAINTS: list[tuple[str, type[ClusterError], str]] = [
     ),
     ('error: context "nope" does not exist', errors.NoContext, '^context "nope"'),
     ("error: stat /nowhere: no such file or directory", errors.NoContext, "/nowhere"),
-    ('error: the server doesn\'t have a resource type "agenticrljobs"', errors.NotFound, "agenticrljobs"),
+    ('error: the server doesn\'t have a resource type "agenticrljobs"', errors.NotServed, "agenticrljobs"),
     ("Please enter Username: error: EOF", errors.Unauthorized, "Username"),
     (
         "E1130 13:00:00.123456   99 memcache.go:265] couldn't get it\nUnable to connect to the server: x509: expired",

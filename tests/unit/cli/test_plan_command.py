@@ -33,7 +33,7 @@ def test_the_table_tells_the_split_and_what_was_left_out() -> None:
 
 def test_json_goes_to_stdout_and_nothing_else_does() -> None:
     code, out, err = run("--gpus", "48", "-o", "json")
-    document = json.loads(out)
+    (document,) = json.loads(out)["items"]
     assert code == 0
     assert "no --requests" in err
     assert document["training"]["gpus"] + document["sampling"]["gpus"] + document["freeGpus"] == 48
@@ -47,14 +47,14 @@ def test_lengths_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text('{"input_len": 100, "output_len": 500}\n[100, 700]\n')
     code, out, err = run("--gpus", "16", "--requests", str(file), "-o", "json")
     assert (code, err) == (0, "")
-    assert json.loads(out)["lengths"] == {"trajectories": 2, "meanTokens": 700, "longestTokens": 800}
+    assert json.loads(out)["items"][0]["lengths"] == {"trajectories": 2, "meanTokens": 700, "longestTokens": 800}
 
 
 @pytest.mark.parametrize("gpus", [5, 48, 1024])
 @pytest.mark.parametrize("batch", [512, 96, 4096])
 def test_yaml_is_a_job_that_starts_with_the_plan(gpus: int, batch: int) -> None:
     code, out, _ = run("--gpus", str(gpus), "--batch", str(batch), "-o", "yaml")
-    document = json.loads(run("--gpus", str(gpus), "--batch", str(batch), "-o", "json")[1])
+    (document,) = json.loads(run("--gpus", str(gpus), "--batch", str(batch), "-o", "json")[1])["items"]
     assert code == 0
     job = AgenticRLJob.model_validate(yaml.safe_load(out))
     assert job.spec.algorithm.batch == batch
@@ -80,12 +80,12 @@ def test_yaml_of_a_mixed_plan_fixes_its_allocation() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--gpus", "3"], 3, "3 GPUs are too few"),
+        (["--gpus", "3"], 3, "SY1104 3 GPUs are too few"),
         (["--gpus", "0"], 2, "gpus: 0 must lie between"),
         (["--gpus", "many"], 2, "--gpus"),
         (["--gpus", "48", "--model", "qwen3-14"], 2, "did you mean qwen3-14b"),
         (["--gpus", "48", "--hardware", "h200"], 2, "known are a100-80g"),
-        (["--gpus", "48", "--requests", "nowhere.jsonl"], 2, "cannot be read"),
+        (["--gpus", "48", "--requests", "nowhere.jsonl"], 2, "nowhere.jsonl: No such file"),
         (["--gpus", "48", "--sigma", "nan"], 2, "sigma: nan must lie between"),
         (["--gpus", "48", "--batch", "511", "-o", "yaml"], 3, "does not split into groups"),
     ],
@@ -106,7 +106,7 @@ def test_a_malformed_row_is_named(tmp_path: Path) -> None:
 
 def test_polish_still_fits_the_budget() -> None:
     code, out, _ = run("--gpus", "16", "--polish", "-o", "json")
-    document = json.loads(out)
+    (document,) = json.loads(out)["items"]
     assert code == 0
     assert document["training"]["gpus"] + document["sampling"]["gpus"] + document["freeGpus"] == 16
 

@@ -105,7 +105,7 @@ def test_all_namespaces_have_a_column_of_their_own(state: State, monkeypatch: py
     assert [line.split()[0] for line in out.splitlines()] == ["NAMESPACE", "default", "team"]
     assert "MEAN-REWARD" in out.splitlines()[0]
     _, out, _ = steelyard(state, "status", "-n", "team", "-o", "name", monkeypatch=monkeypatch)
-    assert out == "agenticrljobs.steelyard.dev/calculator\n"
+    assert out == "agenticrljob.steelyard.dev/calculator\n"
 
 
 def test_no_jobs_are_said_in_words_and_as_an_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_job_that_waits_for_its_pool_says_its_place(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["status", "nobody"], 6, 'SY1006 agenticrljobs "nobody" not found'),
+        (["status", "nobody"], 6, "SY1006 default/nobody: there is no such job"),
         (["status", "calculator", "--until", "Redy"], 2, "Redy: must be one of Ready"),
         (["status", "--until", "Ready"], 2, "needs a JOB"),
         (["status", "calculator", "--until", "Ready", "--timeout", "soon"], 2, "'soon' is no duration"),

@@ -19,52 +19,7 @@ from steelyard.cli.tracing.tree import rows, tree
 from steelyard_workers import spans as reader
 from steelyard_workers.spans import Span, Unreadable, Window
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
-
-ZERO = 1_000_000.0
-STAGES = {"episode": "environment", "score": "reward-server", "train": "trainer"}
-
-
-def span(
-    name: str, start: float, end: float, trajectory: str = "12/3/0", parent: str | None = None, **about: Any
-) -> Span:
-    stage = STAGES.get(name, "environment")
-    return Span(
-        trajectory=trajectory,
-        name=name,
-        stage=stage,
-        pod=f"{stage}-0",
-        id=f"{trajectory}-{name}-{start}",
-        parent=parent,
-        start=ZERO + start,
-        end=ZERO + end,
-        failed=about.pop("failed", False),
-        waited=about.pop("waited", 0.0),
-        worked=about.pop("worked", end - start),
-        about=about,
-    )
-
-
-def life(trajectory: str = "12/3/0", at: float = 0.0) -> list[Span]:
-    """Dispatched at `at`: 1 s in the queue, 4 s of episode, 2 s of queue, 1 s of reward, 5 s of queue, 2 s of step."""
-    episode = span(
-        "episode",
-        at + 1,
-        at + 5,
-        trajectory,
-        queued_seconds=1.0,
-        outcome="ok",
-        policy_first="1.4",
-        policy_last="1.5",
-        waited=3.5,
-        worked=0.5,
-    )
-    return [
-        span("train", at + 13, at + 15, trajectory, step=6, staleness=1),
-        span("generate", at + 1, at + 3, trajectory, episode.id, turn=0, sampler="10.0.0.7:8000", tokens=64),
-        span("tool", at + 3, at + 4, trajectory, episode.id, tool="calculator"),
-        span("score", at + 7, at + 8, trajectory, reward=0.75),
-        episode,
-    ]
+from tests.unit.cli.lives import STAGES, ZERO, life, span
 
 
 def test_a_life_is_told_in_order_with_the_waits_between() -> None:
@@ -279,7 +234,7 @@ def test_without_spans_the_reason_is_told(bus: Bus) -> None:
     bus.window = Window(())
     code, out, err = run("99/0/0")
     assert (code, out) == (6, "")
-    assert "SY1102 calculator: no spans of trajectory 99/0/0" in err
+    assert "SY1102 default/calculator: no spans of trajectory 99/0/0" in err
     bus.window = Unreadable("the bus cannot be reached")
     assert run()[0] == 6
 

@@ -22,7 +22,7 @@ QUICK = ("--profile", "steady", "--gpus", "24", "--steps", "2", "--policy", "uni
 
 def test_data_goes_to_stdout_and_progress_to_stderr() -> None:
     code, out, err = run(*QUICK, "-o", "json")
-    document = json.loads(out)
+    (document,) = json.loads(out)["items"]
     assert code == 0
     assert (document["profile"], document["gpus"], document["steps"], document["seed"]) == ("steady", 24, 2, 1)
     assert [row["policy"] for row in document["policies"]] == ["uniform"]
@@ -39,6 +39,14 @@ def test_the_table_is_one_row_a_policy() -> None:
     assert [line.split()[0] for line in out.splitlines() if line] == ["policy", "uniform"]
 
 
+def test_the_page_goes_into_a_file_and_nothing_to_stdout(tmp_path: Path) -> None:
+    file = tmp_path / "twin.html"
+    code, out, err = run(*QUICK, "-o", str(file))
+    assert (code, out) == (0, "")
+    assert "open it in a browser" in err
+    assert file.read_text().startswith("<!doctype html>")
+
+
 BAD = {
     "an unknown profile": (("--profile", "drfit"), "'drfit'"),
     "an unknown policy": ((*QUICK[:-1], "best"), "'best'"),
@@ -46,6 +54,8 @@ BAD = {
     "no GPUs": (("--gpus", "0"), "--gpus"),
     "GPUs for two stages": (("--gpus", "6"), "take 7"),
     "an output that does not exist": (("-o", "xml"), "xml"),
+    "a page in no folder": (("-o", "nowhere/page.html"), "there is no folder nowhere"),
+    "a trace for a recording": (("--recording", "a.json", "--trace", "b.csv"), "--trace"),
 }
 
 
@@ -67,7 +77,8 @@ def test_a_file_that_is_no_recording_names_the_field(tmp_path: Path) -> None:
 def test_trajectories_come_from_a_trace(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     file.write_text("trajectory,turn,input_tokens_added,output_tokens\n1,0,50,20\n1,1,10,20\n")
-    short, usual = (json.loads(run(*QUICK, *more, "-o", "json")[1]) for more in (("--trace", str(file)), ()))
+    runs = (run(*QUICK, *more, "-o", "json")[1] for more in (("--trace", str(file)), ()))
+    short, usual = (json.loads(out)["items"][0] for out in runs)
     assert short["policies"][0]["throughput"] > usual["policies"][0]["throughput"]
 
 

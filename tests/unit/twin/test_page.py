@@ -1,6 +1,5 @@
 """The page and the table: complete, and in need of nothing from outside."""
 
-import json
 import re
 from xml.etree import ElementTree
 
@@ -8,7 +7,7 @@ import pytest
 
 from steelyard.twin.compare import Played, play
 from steelyard.twin.page import page, throughputs
-from steelyard.twin.report import as_json, table
+from steelyard.twin.report import document, table
 from tests.unit.twin.small import small
 
 NAMES = ("steelyard", "uniform", "colocated-sync")
@@ -42,12 +41,12 @@ def test_every_decision_is_on_the_page_with_its_reason(played: list[Played]) -> 
 
 
 def test_the_table_and_the_json_agree(played: list[Played]) -> None:
-    document = json.loads(as_json(played))
-    assert [row["policy"] for row in document["policies"]] == list(NAMES)
+    found = document(played)
+    assert [row["policy"] for row in found["policies"]] == list(NAMES)
     printed = {line.split()[0]: float(line.split()[1]) for line in table(played).splitlines()[1:] if line.strip()}
-    for row in document["policies"]:
+    for row in found["policies"]:
         assert printed[row["policy"]] == pytest.approx(row["throughput"], rel=0.01)
-        assert len(row["stepEnds"]) == document["steps"]
+        assert len(row["stepEnds"]) == found["steps"]
 
 
 def test_one_policy_alone_tells_its_decisions(played: list[Played]) -> None:

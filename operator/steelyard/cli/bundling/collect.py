@@ -15,10 +15,12 @@ import yaml
 
 from steelyard.api.names import LABEL_JOB, LABEL_STAGE
 from steelyard.cli.bundling.redact import Redactor
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError, NotFound
 from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.kubectl import Kubectl
+from steelyard.cluster.prometheus_access import OPERATOR, operators
 
 REPLICA_SET = Kind("ReplicaSet", "apps/v1", "replicasets")
 LISTED: tuple[tuple[str, Kind], ...] = (
@@ -76,8 +78,9 @@ class Bundle:
         return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=10**9)
 
 
-def object_parts(kubectl: Kubectl, namespace: str, job: str | None) -> list[Part]:
+def object_parts(session: Session, job: str | None) -> list[Part]:
     """Every part but the logs. All jobs of the namespace when none is named."""
+    kubectl, namespace = session.kubectl, session.namespace
     selector = f"{LABEL_JOB}={job}" if job else LABEL_JOB
 
     def listed(kind: Kind) -> Callable[[], list[Object]]:
@@ -87,15 +90,16 @@ def object_parts(kubectl: Kubectl, namespace: str, job: str | None) -> list[Part
         return "" if kind is kinds.AUTOSCALER else selector
 
     def jobs() -> list[Object]:
-        found = [kubectl.get(kinds.JOB.path(namespace, job))] if job else kubectl.objects(kinds.JOB, namespace)
+        found = [session.job(job)] if job else kubectl.objects(kinds.JOB, namespace)
         return _named(kinds.JOB, found)
 
     return [
         Part("jobs.yaml", "the AgenticRLJob, or all of the namespace", jobs),
         *(Part(file, f"{kind.plural} of the job", listed(kind)) for file, kind in LISTED),
+        Part("quotas.yaml", "ResourceQuotas", lambda: _named(kinds.QUOTA, kubectl.objects(kinds.QUOTA, namespace))),
         Part("pools.yaml", "RLPools", lambda: _named(kinds.POOL, kubectl.objects(kinds.POOL))),
         Part("events.yaml", "Events about all of these", lambda: kubectl.objects(kinds.EVENT, namespace)),
-        Part("operator.yaml", "the operator's Deployment", lambda: _operator(kubectl)),
+        Part("operator.yaml", "the operator's Deployment", lambda: operators(kubectl)),
         Part("versions.yaml", "versions of this tool, kubectl and Kubernetes", lambda: _versions(kubectl)),
     ]
 
@@ -103,12 +107,6 @@ def object_parts(kubectl: Kubectl, namespace: str, job: str | None) -> list[Part
 def _named(kind: Kind, objects: list[Object]) -> list[Object]:
     """Items of a list do not say what they are."""
     return [{"apiVersion": kind.api_version, "kind": kind.name, **obj} for obj in objects]
-
-
-def _operator(kubectl: Kubectl) -> list[Object]:
-    from steelyard.cluster.prometheus_access import OPERATOR
-
-    return kubectl.objects(kinds.BY_NAME["Deployment"], selector=OPERATOR)
 
 
 def _versions(kubectl: Kubectl) -> dict[str, Any]:
@@ -142,10 +140,9 @@ def _log(kubectl: Kubectl, pod: Object, container: str, lines: int, previous: st
 
 
 def operator_pods(kubectl: Kubectl) -> list[Object]:
-    """Pods of the operator, in any namespace."""
-    from steelyard.cluster.prometheus_access import OPERATOR
-
-    return kubectl.objects(kinds.POD, selector=OPERATOR)
+    """Pods of the operator, in whatever namespace it is."""
+    namespaces = dict.fromkeys(deployment["metadata"]["namespace"] for deployment in operators(kubectl))
+    return [pod for namespace in namespaces for pod in kubectl.objects(kinds.POD, namespace, selector=OPERATOR)]
 
 
 def about(events: Sequence[Object], objects: Sequence[Object]) -> list[Object]:

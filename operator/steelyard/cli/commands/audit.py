@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +20,11 @@ from steelyard.audit.report import Audit
 from steelyard.audit.report import audit as audited
 from steelyard.audit.text import text
 from steelyard.cli import audit_record, codes
-from steelyard.cli.ages import instant_option, seconds_option
+from steelyard.cli.ages import length, moment, now
 from steelyard.cli.codes import Exit
-from steelyard.cli.output import complain, document, note
-from steelyard.cli.session import Prometheus, Session
+from steelyard.cli.options import Prometheus
+from steelyard.cli.output import Format, PageOutput, complain, document, write_page
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError, Forbidden, NotFound
 from steelyard.cluster.prometheus_access import NoPrometheus, opened, operators_place, place_of
@@ -36,14 +36,19 @@ from steelyard.twin.recording import Malformed
 def audit(
     session: Session,
     job: Annotated[str | None, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob; it may be gone.")] = None,
-    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="How far back: 90s, 1h, 1d.")] = "1h",
+    span: Annotated[
+        int,
+        typer.Option(
+            "--for", parser=length, metavar="DURATION", show_default=False, help="How far back: 90s, 1d. Default: 1h."
+        ),
+    ] = 3600,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End: a time, or a duration before now. Default: now.")
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Its end: a time, or 2h, so long ago.")
     ] = None,
-    gpu_price: Annotated[float | None, typer.Option(min=0, help="What a GPU costs an hour, in any currency.")] = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json|FILE.html", help="How, or into which file.")
-    ] = "table",
+    gpu_price: Annotated[
+        float | None, typer.Option(min=0, metavar="PRICE", help="What a GPU costs an hour, in any currency.")
+    ] = None,
+    output: PageOutput = Format.TABLE,
     recording: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Audit what `-o json` wrote earlier, without a cluster.")
     ] = None,
@@ -51,27 +56,25 @@ def audit(
 ) -> int:
     """Audit a stretch of a job's time: where it went, what holds it back, what moving GPUs is worth.
 
-    Exit codes: 0 done, 2 bad input, 6 nothing is known of such a job.
+    Exit codes: 0 done, 1 Prometheus cannot be read, 2 bad input, 6 nothing is known of such a job.
     """
-    if output not in ("table", "json") and not output.endswith(".html"):
-        raise typer.BadParameter("table, json, or a file that ends in .html", param_hint="-o")
     if (job is None) == (recording is None):
         raise typer.BadParameter("name a JOB, or a file with --recording")
     if recording is not None:
         record = _recorded(recording)
     else:
         assert job is not None
-        end = instant_option(until, "--until", datetime.now(UTC)).timestamp() if until else time.time()
+        end = (until or now()).timestamp()
         try:
-            record = asyncio.run(_read(session, job, end - seconds_option(span, "--for"), end, prometheus))
+            record = asyncio.run(_read(session, job, end - span, end, prometheus))
         except (NoPrometheus, Unavailable) as problem:
-            complain(codes.NO_PROMETHEUS, job, str(problem))
+            complain(codes.NO_PROMETHEUS, f"{session.namespace}/{job}", str(problem))
             return codes.NO_PROMETHEUS.exit
         if record.job is None and not record.totals:
-            complain(codes.NOT_FOUND, job, "; ".join(record.missing))
+            complain(codes.NOT_FOUND, f"{session.namespace}/{job}", "; ".join(record.missing))
             return Exit.DENIED
     for words in record.missing:
-        complain(codes.PARTLY_UNREADABLE, record.name, words)
+        complain(codes.PARTLY_UNREADABLE, f"{record.namespace}/{record.name}", words)
     _write(audited(record, gpu_price), output)
     return Exit.OK
 
@@ -79,8 +82,10 @@ def audit(
 def _recorded(file: Path) -> Record:
     try:
         return read(file.read_bytes())
-    except (Malformed, OSError) as problem:
-        raise typer.BadParameter(str(problem), param_hint="--recording") from problem
+    except OSError as problem:
+        raise typer.BadParameter(f"{file}: {problem.strerror}", param_hint="--recording") from problem
+    except Malformed as problem:
+        raise typer.BadParameter(f"{file}: {problem}", param_hint="--recording") from problem
 
 
 async def _read(session: Session, name: str, start: float, end: float, prometheus: str | None) -> Record:
@@ -106,12 +111,11 @@ async def _read(session: Session, name: str, start: float, end: float, prometheu
 
 
 def _write(report: Audit, output: str) -> None:
-    if output == "table":
+    if output == Format.TABLE:
         typer.echo(text(report), nl=False)
         return
     written = json.dumps(document("Audit", [figures(report)]), separators=(",", ":"), ensure_ascii=False)
-    if output == "json":
+    if output == Format.JSON:
         typer.echo(written)
-        return
-    Path(output).write_text(page(report, written), encoding="utf-8")
-    note(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB; open it in a browser")
+    else:
+        write_page(page(report, written), output)

@@ -11,24 +11,24 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli import codes
 from steelyard.cli.bundling import collect
 from steelyard.cli.bundling.collect import Bundle, Part
 from steelyard.cli.codes import Exit
-from steelyard.cli.output import note
-from steelyard.cli.session import Prometheus, Session
+from steelyard.cli.options import Prometheus
+from steelyard.cli.output import complain, note
+from steelyard.cli.session import Session
 from steelyard.cluster.errors import ClusterError, Forbidden
 from steelyard.cluster.kinds import Object
-
-LINES = 2000
 
 
 def bundle(
     session: Session,
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="One job. Default: all of the namespace.")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="One job. Default: all of the namespace.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.tar.gz", help="Default: a name with the time.")
     ] = None,
-    lines: Annotated[int, typer.Option(min=1, help="Newest lines of every log.")] = LINES,
+    lines: Annotated[int, typer.Option(min=1, metavar="N", help="Newest lines of every log.")] = 2000,
     prometheus: Prometheus = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would hold, and read no more than names.")
@@ -38,10 +38,13 @@ def bundle(
 
     Secrets are never read; what looks like one in objects, configuration or logs is withheld. manifest.yaml in the file
     says what is missing and what was withheld: read it, and the file, before you pass it on. The name of the file goes
-    to stdout. Exit codes: 0 all is there, 4 some parts could not be read.
+    to stdout. Exit codes: 0 all is there, 2 the file cannot be written, 4 some parts could not be read, 6 no such
+    job.
     """
     now = datetime.now(UTC)
-    parts = collect.object_parts(session.kubectl, session.namespace, job)
+    if output and not output.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="-o")
+    parts = collect.object_parts(session, job)
     if dry_run:
         return _list(session, parts, lines)
     collected = _collect(session, parts, lines, prometheus)
@@ -56,7 +59,7 @@ def bundle(
     withheld = sum(collected.redactor.withheld.values())
     note(f"{len(collected.files)} files, {target.stat().st_size / 1e6:.1f} MB, {withheld} values withheld")
     for file, why in collected.missing.items():
-        note(f"missing {file}: {why}")
+        complain(codes.PARTLY_UNREADABLE, file, why)
     typer.echo(target)
     return Exit.WARNINGS if collected.missing else Exit.OK
 
@@ -89,8 +92,8 @@ def _collect(session: Session, parts: list[Part], lines: int, prometheus: str | 
     for part in parts:
         collected.add(part, found[part.file])
     note("reading metrics ...")
-    for job in _objects(jobs):
-        measured(collected, session, str(job["metadata"]["name"]), prometheus)
+    for one in _objects(jobs):
+        measured(collected, session, str(one["metadata"]["name"]), prometheus)
     note("reading logs ...")
     pods = _objects(found["pods.yaml"])
     operators = session.kubectl.at_once([lambda: collect.operator_pods(session.kubectl)])[0]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli import codes
-from steelyard.cli.ages import seconds_option
+from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
-from steelyard.cli.output import Format, Tone, complain, note, paint, write
-from steelyard.cli.session import Prometheus, Session
+from steelyard.cli.manifest import read_job
+from steelyard.cli.options import Prometheus
+from steelyard.cli.output import Format, Tone, note, paint, write
+from steelyard.cli.session import Session
 
 if TYPE_CHECKING:
-    from steelyard.api import AgenticRLJob
     from steelyard.cli.checking.findings import Category, Finding
 
 AGAIN_SECONDS = 2.0
@@ -38,54 +39,43 @@ def check(
         bool, typer.Option("--pre", help="Before installing: may it be, and does the cluster suit?")
     ] = False,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", dir_okay=False, help="An AgenticRLJob to check the cluster against.")
+        Path | None,
+        typer.Option("-f", "--file", metavar="FILE", help="A job to check the cluster against; - is stdin."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Again and again until nothing fails.")] = False,
-    timeout: Annotated[str, typer.Option(help="How long --wait waits: 90s, 5m.")] = "5m",
+    timeout: Annotated[
+        int,
+        typer.Option(parser=length, metavar="DURATION", show_default=False, help="How long --wait waits. Default: 5m."),
+    ] = 300,
     prometheus: Prometheus = None,
     output: Annotated[
-        CheckFormat, typer.Option("-o", "--output", help="short: only what is wrong, to paste into a chat.")
+        CheckFormat,
+        typer.Option(
+            "-o", "--output", metavar="|".join(CheckFormat), help="short: only what is wrong, to paste into a chat."
+        ),
     ] = CheckFormat.TABLE,
 ) -> Exit:
     """Check cluster, operator, metrics and jobs; every check runs, none needs the internet.
 
-    Exit codes: 0 all is well; 3 something is broken; 4 only warnings; 5 --wait waited in vain.
+    Exit codes: 0 all is well; 2 no job can be read from FILE; 3 something is broken; 4 only warnings; 5 --wait waited
+    in vain.
     """
     from steelyard.cli.checking.findings import Scene, run, verdict
 
-    job = _read(file) if file else None
-    deadline = time.monotonic() + seconds_option(timeout, "--timeout")
+    job = read_job(file)[1] if file else None
+    if job and job.metadata.namespace and not session.asked_namespace:
+        session = replace(session, asked_namespace=job.metadata.namespace)
+    deadline = time.monotonic() + timeout
     while True:
         found = run(Scene(session, prometheus, job), _categories(pre=pre))
         ended = verdict(found)
         if not wait or ended is not Exit.NEGATIVE or time.monotonic() >= deadline:
             break
         failing = sum(finding.level == "failure" for _, findings in found for finding in findings)
-        note(f"{failing} checks fail, looking again ...")
+        note(f"{failing} check{'' if failing == 1 else 's'} failed, looking again ...")
         time.sleep(AGAIN_SECONDS)
     _print(found, output)
     return Exit.TIMED_OUT if wait and ended is Exit.NEGATIVE else ended
-
-
-def _read(file: Path) -> AgenticRLJob:
-    """The first job of a file, by the API's own types."""
-    import yaml
-    from pydantic import ValidationError
-
-    from steelyard.api import AgenticRLJob, explain
-
-    try:
-        documents = [one for one in yaml.safe_load_all(file.read_text("utf-8")) if isinstance(one, dict)]
-        manifest: Any = next(one for one in documents if one.get("kind") == "AgenticRLJob")
-        manifest.setdefault("metadata", {}).setdefault("namespace", "default")
-        return AgenticRLJob.model_validate(manifest)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise typer.BadParameter(f"{file}: {error}", param_hint="--file") from error
-    except StopIteration as error:
-        raise typer.BadParameter(f"{file} has no AgenticRLJob", param_hint="--file") from error
-    except ValidationError as error:
-        complain(codes.BROKEN_SPEC, str(file), explain(error))
-        raise typer.Exit(Exit.NEGATIVE) from error
 
 
 def _categories(*, pre: bool) -> Sequence[Category]:

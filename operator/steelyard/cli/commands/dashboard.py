@@ -10,8 +10,9 @@ import typer
 
 from steelyard.cli.ages import now
 from steelyard.cli.codes import Exit
+from steelyard.cli.options import AllNamespaces
 from steelyard.cli.output import note
-from steelyard.cli.session import AllNamespaces, Session, told
+from steelyard.cli.session import Session, told
 from steelyard.cluster.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ STILL = "/still"
 def dashboard(
     session: Session,
     everywhere: AllNamespaces = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1. Default: any that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", show_default=False, help="Default: any that is free.")
+    ] = 0,
 ) -> Exit:
     """Serve a read-only page about jobs to this machine's browser.
 

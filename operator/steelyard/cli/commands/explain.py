@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from steelyard.api.names import Stage
 from steelyard.cli import codes
-from steelyard.cli.ages import instant_option
-from steelyard.cli.ages import now as clock
+from steelyard.cli.ages import clock, moment
 from steelyard.cli.codes import Exit
-from steelyard.cli.output import DocumentOutput, Format, complain, note, write
-from steelyard.cli.session import Job, Prometheus, Session, StageName
+from steelyard.cli.options import Job, Prometheus, StageOption
+from steelyard.cli.output import DocumentOutput, Format, complain, note, show
+from steelyard.cli.session import Session
 
 
 def explain(
     session: Session,
     job: Job,
-    stage: StageName = None,
+    stage: StageOption = None,
     revision: Annotated[
         str | None, typer.Option(metavar="N", help="A decision of the past: the number or name of a revision.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The revision that was in force then: 2h ago, or a time.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="What was in force then: a time, or 2h, so long ago."),
     ] = None,
     prometheus: Prometheus = None,
     output: DocumentOutput = Format.TABLE,
@@ -36,6 +37,8 @@ def explain(
     from steelyard.cli import explain_now, explain_past, explain_text
     from steelyard.cli.looking import look
 
+    if revision is not None and at is not None:
+        raise typer.BadParameter("names a decision that --revision names too: give one of them", param_hint="--at")
     about = f"{session.namespace}/{job}"
     looked = look(session, job)
     for missing in looked.lacking:
@@ -46,26 +49,16 @@ def explain(
         )
         return Exit.NEGATIVE
     if revision is not None or at is not None:
-        moment = instant_option(at, "--at", clock()) if at else None
-        past = explain_past.explained(looked, looked.job, revision, moment)
+        past = explain_past.explained(looked, looked.job, revision, at)
         if past is None:
-            which = f"revision {revision}" if revision else f"revision in force at {at}"
+            which = f"revision {revision}" if at is None else f"revision in force at {clock(at)}"
             complain(codes.NOT_FOUND, about, f"the ledger has no {which}; `steelyard history {job}` lists what it has")
             return Exit.DENIED
-        _print(output, "PastDecision", explain_past.document(past), explain_text.of_past(past))
+        show("PastDecision", [explain_past.document(past)], explain_text.of_past(past), output)
         return Exit.OK
     found = explain_now.explained(session, looked, looked.job, prometheus)
     if found.blind:
         complain(codes.NO_PROMETHEUS, about, found.blind)
         note("Without metrics the rules cannot be asked again; what follows is what the operator and its ledger say.")
-    only = Stage.of_field(stage) if stage else None
-    _print(output, "Explanation", explain_now.document(found), explain_text.of_now(found, only))
+    show("Explanation", [explain_now.document(found)], explain_text.of_now(found, stage), output)
     return Exit.OK
-
-
-def _print(output: Format, kind: str, document: dict[str, object], lines: list[str]) -> None:
-    if output in (Format.JSON, Format.YAML):
-        write(kind, [document], output)
-    else:
-        for line in lines:
-            typer.echo(line)

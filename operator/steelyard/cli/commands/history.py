@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from steelyard.api.names import LABEL_JOB, Stage
+from steelyard.api.names import LABEL_JOB
 from steelyard.cli import codes, history_entries
-from steelyard.cli.ages import clock, instant_option, now
+from steelyard.cli.ages import clock, moment
 from steelyard.cli.codes import Exit
 from steelyard.cli.history_entries import Entry
+from steelyard.cli.options import Job, StageOption
 from steelyard.cli.output import Column, DocumentOutput, Format, NoHeaders, complain, table, write
-from steelyard.cli.session import Job, Session, StageName, told
+from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds
 from steelyard.cluster.following import Following, Watched
 
@@ -23,9 +25,12 @@ COLUMNS = tuple(Column(name) for name in ("TIME", "WHAT", "WHO", "SUBJECT", "TEX
 def history(
     session: Session,
     job: Job,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="From then on: 2h ago, or a time.")] = None,
-    stage: StageName = None,
-    limit: Annotated[int, typer.Option(min=0, help="So many of the latest; 0 for all.")] = 20,
+    since: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="From then on: a time, or 2h, so long ago."),
+    ] = None,
+    stage: StageOption = None,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="So many of the latest; 0 for all.")] = 20,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as things happen.")] = False,
     output: DocumentOutput = Format.TABLE,
     no_headers: NoHeaders = False,
@@ -34,11 +39,9 @@ def history(
 
     Exit codes: 0 fine; 6 forbidden or no such job.
     """
-    about, for_programs = f"{session.namespace}/{job}", output in (Format.JSON, Format.YAML)
-    if follow and for_programs:
+    about = f"{session.namespace}/{job}"
+    if follow and output.for_programs:
         raise typer.BadParameter(f"-o {output} shows one moment", param_hint="--follow")
-    earliest = instant_option(since, "--since", now()) if since else None
-    only = Stage.of_field(stage) if stage else None
     of_job = f"involvedObject.kind={kinds.JOB.name},involvedObject.name={job}"
     watched = [
         Watched(kinds.JOB, session.namespace, fields=f"metadata.name={job}"),
@@ -52,11 +55,10 @@ def history(
         while True:
             jobs = following.objects(kinds.JOB)
             if not jobs:
-                complain(codes.NOT_FOUND, about, "there is no such job, or none any more")
-                return Exit.DENIED
+                raise session.no_job(job)
             found = history_entries.entries(jobs[0], following.objects(kinds.REVISION), following.objects(kinds.EVENT))
-            shown = history_entries.chosen(found, earliest, only, limit)
-            if for_programs:
+            shown = history_entries.chosen(found, since, stage, limit)
+            if output.for_programs:
                 write("JobHistory", [history_entries.document(one) for one in shown], output)
             else:
                 _print([one for one in shown if one.key not in told_already], headers=not (no_headers or told_already))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import For, StageOption
-from steelyard.cli.output import Format, Output
-from steelyard.cli.session import Job, Session
+from steelyard.cli.options import For, Job, RequiredStage
+from steelyard.cli.output import Format, ObjectOutput
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 
 if TYPE_CHECKING:
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 def hold(
     job: Job,
     session: Session,
-    stage: StageOption,
-    replicas: Annotated[int, typer.Option(min=0, help="Replicas the stage shall have.")],
+    stage: RequiredStage,
+    replicas: Annotated[int, typer.Option(min=0, metavar="N", help="Replicas the stage shall have.")],
     profile: Annotated[
-        str | None, typer.Option(help="Their GPU profile, and no other. Default: the one that the stage runs now.")
+        str | None,
+        typer.Option(metavar="NAME", help="Their GPU profile, no other. Default: the one that runs now."),
     ] = None,
     seconds: For = None,
-    output: Output = Format.TABLE,
+    output: ObjectOutput = Format.TABLE,
 ) -> None:
     """Hold a stage at so many replicas for a while.
 

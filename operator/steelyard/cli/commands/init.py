@@ -25,12 +25,16 @@ def init(
     tasks: Annotated[
         str, typer.Option(metavar="PLACE", help="The tasks: a claim (NAME, NAME/FOLDER), or configmap/NAME.")
     ],
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs for all stages together; 0 runs on CPUs.")] = FIRST_GPUS,
+    gpus: Annotated[
+        int, typer.Option(min=0, metavar="N", help="GPUs for all stages together; 0 runs on CPUs.")
+    ] = FIRST_GPUS,
     code: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Your modules, as --tasks. Default: configmap/MODULE of --env.")
     ] = None,
-    name: Annotated[str, typer.Option(help="Name of the job.")] = "first",
-    file: Annotated[Path | None, typer.Option("-o", "--output", help="File to write. Default: stdout.")] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Of the job.")] = "first",
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write. Default: stdout.")
+    ] = None,
 ) -> Exit:
     """Write a job to start from, with comments that teach.
 

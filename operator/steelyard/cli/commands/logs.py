@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
-from steelyard.api.names import BUS, LABEL_JOB, LABEL_STAGE, Stage
+from steelyard.api.names import BUS, LABEL_JOB, LABEL_STAGE
 from steelyard.cli import codes
 from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
 from steelyard.cli.log_lines import Followed, Line, parsed
+from steelyard.cli.options import STAGES, Job, stage_named
 from steelyard.cli.output import Tone, complain, note, paint
-from steelyard.cli.session import Job, Session
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError, NotFound
 
@@ -28,24 +29,23 @@ LOOK_SECONDS = 5.0
 
 
 def _stage(text: str) -> str:
-    known = {name: stage.value for stage in Stage for name in (stage.field, stage.value)} | {BUS: BUS}
-    if text not in known:
-        raise typer.BadParameter(f"{text!r} is no stage; stages are {', '.join(Stage)}, and {BUS}")
-    return known[text]
+    """What the pods of a stage are labelled; the bus has logs too."""
+    return BUS if text == BUS else stage_named(text).value
 
 
 def logs(
     job: Job,
     session: Session,
     stage: Annotated[
-        str | None, typer.Option(parser=_stage, metavar="STAGE", help=f"{', '.join(Stage)}, or {BUS}. Default: all.")
+        str | None, typer.Option(parser=_stage, metavar="STAGE", help=f"One of {', '.join(STAGES)}, {BUS}.")
     ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on, with pods that come later too.")] = False,
     since: Annotated[
-        int | None, typer.Option(parser=length, metavar="TIME", help="How far back: 90s, 10m, 2h.")
+        int | None, typer.Option(parser=length, metavar="DURATION", help="How far back: 90s, 10m, 2h.")
     ] = None,
     tail: Annotated[
-        int | None, typer.Option(min=0, help=f"Newest lines of each log. Default: {TAIL}, or all of --since.")
+        int | None,
+        typer.Option(min=0, metavar="N", help=f"Newest lines of each log. Default: {TAIL}, all of --since."),
     ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Show the time of each line.")] = False,
 ) -> Exit:

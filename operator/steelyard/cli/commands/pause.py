@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import For
-from steelyard.cli.output import Format, Output
-from steelyard.cli.session import Job, Session
+from steelyard.cli.options import For, Job
+from steelyard.cli.output import Format, ObjectOutput
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def pause(
     workload: Annotated[
         bool, typer.Option("--workload", help="Suspend the pods too, after a checkpoint (spec.suspend).")
     ] = False,
-    output: Output = Format.TABLE,
+    output: ObjectOutput = Format.TABLE,
 ) -> None:
     """Freeze scaling, or suspend the pods.
 
@@ -60,7 +60,7 @@ def _suspend(job: str, session: Session, seconds: int | None, output: Format) ->
 
     if seconds is not None:
         raise typer.BadParameter("is for scaling only: nobody would resume the workload", param_hint="--for")
-    changed = set_spec(session, job, {"suspend": True})
+    changed = set_spec(session, job, {"suspend": True}, output)
     done = f"{job} is suspended: the trainer writes a checkpoint, then its pods stop; claims stay"
     hint = f"go on with: steelyard resume {job} --workload -n {session.namespace}"
     tell(kinds.JOB, [changed], output, [done], [hint])

@@ -1,55 +1,57 @@
-"""`steelyard plan`: how to split the GPUs before anything ran. Exit codes: 0 a plan, 2 bad input, 3 no plan exists."""
+"""`steelyard plan`: how to split the GPUs before anything ran."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from steelyard.cli import codes
+from steelyard.cli.output import Format, complain, note, one_of, show
+
 if TYPE_CHECKING:
-    from steelyard.balance.coldstart import BadInput, Lengths
+    from steelyard.balance.coldstart import BadInput, Infeasible, Lengths
 
-BAD_INPUT, INFEASIBLE = 2, 3
-
-
-class Output(StrEnum):
-    """What `-o` may be."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
+T = TypeVar("T")
 
 
 def plan(
-    model: Annotated[str, typer.Option(help="Row of the model, such as qwen3-14b.")],
-    hardware: Annotated[str, typer.Option(help="Row of the GPU, such as a800-80g.")],
-    gpus: Annotated[int, typer.Option(help="GPUs for training and sampling together.")],
+    model: Annotated[str, typer.Option(metavar="NAME", help="Row of the model, such as qwen3-14b.")],
+    hardware: Annotated[str, typer.Option(metavar="NAME", help="Row of the GPU, such as a800-80g.")],
+    gpus: Annotated[int, typer.Option(metavar="N", help="GPUs for training and sampling together.")],
     requests: Annotated[
         Path | None,
         typer.Option(
-            help='Lengths of past trajectories, one a line: {"input_len": 512, "output_len": 9000} or a pair.'
+            metavar="FILE",
+            help='Lengths of past trajectories, one a line: {"input_len": 512, "output_len": 9000} or a pair.',
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Trajectories of a training step.")] = 512,
+    batch: Annotated[int, typer.Option(metavar="N", help="Trajectories of a training step.")] = 512,
     context: Annotated[
         int | None,
-        typer.Option(help="Longest trajectory that must fit, in tokens; at least the longest of --requests."),
+        typer.Option(metavar="TOKENS", help="Longest trajectory that must fit; at least the longest of --requests."),
     ] = None,
-    prompt_tokens: Annotated[int, typer.Option(help="Without --requests: tokens of a prompt.")] = 1400,
-    output_tokens: Annotated[int, typer.Option(help="Without --requests: mean tokens that the policy writes.")] = 9600,
-    sigma: Annotated[float, typer.Option(help="Without --requests: spread of the lognormal output lengths.")] = 0.9,
+    prompt_tokens: Annotated[int, typer.Option(metavar="TOKENS", help="Without --requests: of a prompt.")] = 1400,
+    output_tokens: Annotated[
+        int, typer.Option(metavar="TOKENS", help="Without --requests: mean of what the policy writes.")
+    ] = 9600,
+    sigma: Annotated[
+        float, typer.Option(metavar="SIGMA", help="Without --requests: spread of the lognormal output lengths.")
+    ] = 0.9,
     prediction_error: Annotated[
         float | None,
         typer.Option(
-            help="Measured standard error of your router's predicted log lengths; up to 0.1 TP sizes are mixed."
+            metavar="ERROR",
+            help="Measured standard error of your router's predicted log lengths; up to 0.1 TP sizes are mixed.",
         ),
     ] = None,
     polish: Annotated[
         bool, typer.Option("--polish", help="Rank the plan's neighbours by simulation, up to 3 s.")
     ] = False,
-    output: Annotated[Output, typer.Option("-o", "--output", help="yaml writes an AgenticRLJob.")] = Output.TABLE,
+    output: Annotated[
+        Format, one_of(Format.TABLE, Format.JSON, Format.YAML, help="yaml writes an AgenticRLJob.")
+    ] = Format.TABLE,
 ) -> None:
     """Plan the split between training and sampling before the first run.
 
@@ -58,56 +60,53 @@ def plan(
     from steelyard.balance import coldstart
     from steelyard.cli import plan_job, plan_output
 
-    model_row, hardware_row = coldstart.model_row(model), coldstart.hardware_row(hardware)
+    model_row, hardware_row = _known(coldstart.model_row(model)), _known(coldstart.hardware_row(hardware))
     lengths = _lengths(requests, prompt_tokens, output_tokens, sigma, context)
-    for given in (model_row, hardware_row, lengths):
-        if isinstance(given, coldstart.BadInput):
-            _fail(given, BAD_INPUT)
-    assert isinstance(model_row, coldstart.ModelRow)
-    assert isinstance(hardware_row, coldstart.HardwareRow)
-    assert isinstance(lengths, coldstart.Lengths)
     question = coldstart.Question(model_row, hardware_row, lengths, gpus, batch, context, prediction_error)
-    found = coldstart.plan(question)
-    if isinstance(found, coldstart.BadInput):
-        _fail(found, BAD_INPUT)
-    if isinstance(found, coldstart.Infeasible):
-        _fail(found.constraint, INFEASIBLE)
+    found = _feasible(_known(coldstart.plan(question)))
     if polish:
         found = coldstart.polish(question, found)
-    if output is Output.TABLE:
-        plan_output.show(question, found)
-    elif output is Output.JSON:
-        typer.echo(plan_output.as_json(question, found))
+    if output is Format.YAML:
+        typer.echo(_feasible(plan_job.as_job(question, found, plan_output.notes(question, found))), nl=False)
     else:
-        written = plan_job.as_job(question, found, plan_output.notes(question, found))
-        if isinstance(written, coldstart.Infeasible):
-            _fail(written.constraint, INFEASIBLE)
-        typer.echo(written, nl=False)
+        show("Plan", [plan_output.document(question, found)], plan_output.lines(question, found), output)
+
+
+def _known(given: T | BadInput) -> T:
+    """What was given, or a usage error that names field, value and rule."""
+    from steelyard.balance.coldstart import BadInput
+
+    if isinstance(given, BadInput):
+        raise typer.BadParameter(str(given))
+    return given
+
+
+def _feasible(found: T | Infeasible) -> T:
+    from steelyard.balance.coldstart import Infeasible
+
+    if isinstance(found, Infeasible):
+        complain(codes.NO_PLAN, "", found.constraint)
+        raise typer.Exit(codes.NO_PLAN.exit)
+    return found
 
 
 def _lengths(
     requests: Path | None, prompt_tokens: int, output_tokens: int, sigma: float, context: int | None
-) -> Lengths | BadInput:
+) -> Lengths:
     from steelyard.balance import coldstart
 
     if requests is None:
-        assumed = coldstart.lognormal(
-            prompt_tokens, output_tokens, sigma, coldstart.CONTEXT if context is None else context
+        longest = coldstart.CONTEXT if context is None else context
+        assumed = _known(coldstart.lognormal(prompt_tokens, output_tokens, sigma, longest))
+        note(
+            f"no --requests: assuming prompts of {prompt_tokens:,} tokens, lognormal outputs of {output_tokens:,} "
+            f"on average, sigma {sigma:g}, {assumed.longest:,} at most in all"
         )
-        if isinstance(assumed, coldstart.Lengths):
-            typer.echo(
-                f"no --requests: assuming prompts of {prompt_tokens:,} tokens, lognormal outputs of {output_tokens:,} "
-                f"on average, sigma {sigma:g}, {assumed.longest:,} at most in all",
-                err=True,
-            )
         return assumed
     try:
         with requests.open(encoding="utf-8") as lines:
-            return coldstart.parse(lines)
-    except (OSError, UnicodeDecodeError) as error:
-        return coldstart.BadInput("requests", str(requests), f"cannot be read: {error}")
-
-
-def _fail(why: object, code: int) -> NoReturn:
-    typer.echo(f"error: {why}", err=True)
-    raise typer.Exit(code)
+            return _known(coldstart.parse(lines))
+    except OSError as error:
+        raise typer.BadParameter(f"{requests}: {error.strerror}", param_hint="--requests") from error
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{requests}: is no text in UTF-8", param_hint="--requests") from error

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.output import Format, Output, note
-from steelyard.cli.session import Job, Session
+from steelyard.cli.options import Job
+from steelyard.cli.output import Format, ObjectOutput, note
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import Conflict, NotFound
 
@@ -22,7 +23,7 @@ def resume(
     workload: Annotated[
         bool, typer.Option("--workload", help="Let a suspended job go on at its checkpoint (spec.suspend).")
     ] = False,
-    output: Output = Format.TABLE,
+    output: ObjectOutput = Format.TABLE,
 ) -> None:
     """End the holds of a job, or let a suspended one go on.
 
@@ -33,7 +34,7 @@ def resume(
 
     with refusals(session, job):
         if workload:
-            changed = set_spec(session, job, {"suspend": False})
+            changed = set_spec(session, job, {"suspend": False}, output)
             tell(kinds.JOB, [changed], output, [f"{job} goes on at its last checkpoint"], [])
             return
         situation = look(session, job)

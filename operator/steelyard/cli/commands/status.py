@@ -10,22 +10,21 @@ from typing import Annotated
 import typer
 
 from steelyard.cli import codes, status_rows
-from steelyard.cli.ages import now, seconds_option
+from steelyard.cli.ages import length, now
 from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import CONDITIONS, Job, parse
-from steelyard.cli.output import Format, NoHeaders, Output, complain, write
+from steelyard.cli.options import AllNamespaces
+from steelyard.cli.output import Format, NoHeaders, Output, complain, named, write
 from steelyard.cli.screen import Line, Screen
-from steelyard.cli.session import AllNamespaces, Session
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import Object
 
-FOR_PROGRAMS = (Format.JSON, Format.YAML, Format.NAME)
-
 
 def status(
     session: Session,
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Name of an AgenticRLJob; all by default.")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob; all by default.")] = None,
     everywhere: AllNamespaces = False,
     output: Output = Format.TABLE,
     no_headers: NoHeaders = False,
@@ -33,20 +32,27 @@ def status(
     until: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="Wait until it holds: Ready, Complete, Balanced=False ...")
     ] = None,
-    timeout: Annotated[str, typer.Option(help="How long --until waits: 90s, 10m, 2h.")] = "10m",
+    timeout: Annotated[
+        int,
+        typer.Option(
+            parser=length, metavar="DURATION", show_default=False, help="How long --until waits. Default: 10m."
+        ),
+    ] = 600,
 ) -> Exit:
     """Show jobs: phase, ready/desired replicas of each stage, GPUs, rates, the last decision.
 
     Exit codes: 0 fine; 3 JOB is degraded, stalled or failed, or ended without meeting --until; 5 --until was not met in
     time; 6 forbidden or no such job.
     """
-    view = _View(session, job, None if everywhere and job is None else session.namespace, output, not no_headers)
+    if job and everywhere:
+        raise typer.BadParameter(f"is for all jobs, and {job} is one: name its namespace with -n", param_hint="-A")
+    view = _View(session, job, None if everywhere else session.namespace, output, not no_headers)
     if until is not None:
         if job is None:
             raise typer.BadParameter("needs a JOB", param_hint="--until")
-        return _follow(view, _goal(until, seconds_option(timeout, "--timeout")))
+        return _follow(view, _goal(until, timeout))
     if watch:
-        if output in FOR_PROGRAMS:
+        if not _lasting(output):
             raise typer.BadParameter(f"-o {output} shows one moment; wait for it with --until", param_hint="--watch")
         return _follow(view)
     jobs = view.read()
@@ -73,8 +79,8 @@ class _View:
         pools = self._pools(jobs)
         if self.output is Format.NAME:
             for job in jobs:
-                typer.echo(f"{kinds.JOB.plural}.steelyard.dev/{job.name}")
-        elif self.output in FOR_PROGRAMS:
+                typer.echo(named(kinds.JOB, job.name))
+        elif self.output.for_programs:
             write("JobStatusList", [status_rows.document(job, pools) for job in jobs], self.output)
         else:
             for line in self._lines(jobs, pools):
@@ -99,6 +105,11 @@ class _View:
             return self.session.kubectl.objects(kinds.POOL)
         except ClusterError:
             return []
+
+
+def _lasting(output: Format) -> bool:
+    """Whether it can be shown again and again, or is a document of one moment."""
+    return output in (Format.TABLE, Format.WIDE)
 
 
 def _verdict(jobs: Sequence[Job]) -> Exit:
@@ -138,10 +149,10 @@ def _follow(view: _View, goal: _Goal | None = None) -> Exit:
         while True:
             jobs = [parse(obj) for obj in following.objects(kinds.JOB)]
             ended = _ended(view, jobs, goal, deadline)
-            if view.output in FOR_PROGRAMS and ended is not None and jobs:
-                view.print(jobs)
-            elif view.output not in FOR_PROGRAMS and (jobs or not view.job):
+            if _lasting(view.output):
                 screen.show(view.frame(jobs))
+            elif ended is not None:
+                view.print(jobs)
             if ended is not None:
                 return ended
             following.wait(deadline and deadline - time.monotonic())
@@ -149,10 +160,9 @@ def _follow(view: _View, goal: _Goal | None = None) -> Exit:
 
 def _ended(view: _View, jobs: Sequence[Job], goal: _Goal | None, deadline: float | None) -> Exit | None:
     """How the wait ends, None when it goes on."""
-    about = f"{view.namespace}/{view.job}"
     if view.job and not jobs:
-        complain(codes.NOT_FOUND, about, "there is no such job, or none any more")
-        return Exit.DENIED
+        raise view.session.no_job(view.job)
+    about = f"{view.namespace}/{view.job}"
     if goal and goal.met(jobs[0]):
         return Exit.OK
     if view.job and jobs[0].ended:

@@ -11,14 +11,15 @@ from typing import Annotated
 import typer
 
 from steelyard.api.names import LABEL_JOB
-from steelyard.cli import codes, top_frame
+from steelyard.cli import top_frame
 from steelyard.cli.ages import now
 from steelyard.cli.asking import Asking
 from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import parse
-from steelyard.cli.output import DocumentOutput, Format, complain, live, write
+from steelyard.cli.options import Job, Prometheus
+from steelyard.cli.output import DocumentOutput, Format, live, show
 from steelyard.cli.screen import trimmed
-from steelyard.cli.session import Job, Prometheus, Session, told
+from steelyard.cli.session import Session, told
 from steelyard.cli.top_frame import Frame
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError
@@ -37,7 +38,7 @@ def top(
     session: Session,
     job: Job,
     once: Annotated[bool, typer.Option("--once", help="One look, as text.")] = False,
-    interval: Annotated[float, typer.Option(min=1, help="Seconds between looks at Prometheus.")] = 5.0,
+    interval: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Between looks at Prometheus.")] = 5.0,
     prometheus: Prometheus = None,
     output: DocumentOutput = Format.TABLE,
 ) -> Exit:
@@ -53,13 +54,9 @@ def top(
     with Following(session.kubectl, watched) as following, Asking(session, prometheus) as asking:
         view = _View(session, job, prometheus, following, asking)
         if (frame := view.look()) is None:
-            complain(codes.NOT_FOUND, f"{session.namespace}/{job}", "there is no such job")
-            return Exit.DENIED
-        if output in (Format.JSON, Format.YAML):
-            write("JobTop", [top_frame.document(frame)], output)
-        elif once or not (live(sys.stdout) and sys.stdin.isatty()):
-            for line in top_frame.lines(frame):
-                typer.echo(line)
+            raise session.no_job(job)
+        if once or output.for_programs or not (live(sys.stdout) and sys.stdin.isatty()):
+            show("JobTop", [top_frame.document(frame)], top_frame.lines(frame), output)
         else:
             _run(view, interval)
     return Exit.OK

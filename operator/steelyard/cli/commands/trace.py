@@ -13,14 +13,14 @@ import typer
 
 from steelyard.api.names import LABEL_JOB
 from steelyard.cli import codes
-from steelyard.cli.ages import length
+from steelyard.cli.ages import duration, length
 from steelyard.cli.codes import Exit
-from steelyard.cli.output import Format, NoHeaders, Output, complain, note, write
-from steelyard.cli.session import Job, Session
+from steelyard.cli.options import Job
+from steelyard.cli.output import Format, NoHeaders, ObjectOutput, complain, note, write
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError
 
-SINCE = 600
 MOST = 50_000
 """Messages to read at most; some 100 MB of spans."""
 _ID = re.compile(r"\d{1,9}(/\d{1,9}){0,2}")
@@ -37,21 +37,24 @@ def trace(
     session: Session,
     trajectory: Annotated[
         str | None,
-        typer.Argument(parser=_id, metavar="[TRAJECTORY]", help="12/3/0 (group, k, attempt), 12/3, or the group 12."),
+        typer.Argument(parser=_id, metavar="TRAJECTORY", help="12/3/0 (group, k, attempt), 12/3, or the group 12."),
     ] = None,
     slowest: Annotated[int, typer.Option(min=1, metavar="N", help="So many of the slowest, when none is named.")] = 10,
     since: Annotated[
-        int, typer.Option(parser=length, metavar="TIME", help="How far back to look when none is named.")
-    ] = SINCE,
+        int,
+        typer.Option(
+            parser=length, metavar="DURATION", show_default=False, help="How far back when none is named. Default: 10m."
+        ),
+    ] = 600,
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write them all for ui.perfetto.dev, not only the slowest.")
     ] = None,
-    output: Output = Format.TABLE,
+    output: ObjectOutput = Format.TABLE,
     no_headers: NoHeaders = False,
 ) -> Exit:
     """Show where trajectories spent their time: who worked, who waited for whom.
 
-    Without TRAJECTORY it lists the slowest of the last ten minutes. The spans are on the job's own bus, which is
+    Without TRAJECTORY it lists the slowest of late. The spans are on the job's own bus, which is
     reached by `kubectl port-forward`: you need the right to create pods/portforward. Exit codes: 0 shown, 6 nothing
     found.
     """
@@ -63,19 +66,20 @@ def trace(
     from steelyard.cli.tracing.story import stories
     from steelyard_workers.spans import Unreadable, read
 
+    about = f"{session.namespace}/{job}"
     from_ = None if trajectory else datetime.now(UTC) - timedelta(seconds=since)
     try:
         with session.kubectl.forwarded(session.namespace, f"{bus_name(job)}-0", CLIENT_PORT) as port:
             window = asyncio.run(read(f"nats://127.0.0.1:{port}", job, trajectory, from_, MOST))
     except Unreadable as error:
-        complain(codes.NO_SPANS, job, str(error))
+        complain(codes.NO_SPANS, about, str(error))
         return codes.NO_SPANS.exit
     if window.left_out:
         note(f"only the first {MOST} messages were read; {window.left_out} newer ones were not: shorten --since")
     told = stories(window.spans)
     if not told:
-        where = f"trajectory {trajectory}" if trajectory else f"the last {since} s"
-        complain(codes.NO_SPANS, job, f"no spans of {where}; spec.tracing says what is traced and how long it is kept")
+        where = f"trajectory {trajectory}" if trajectory else f"the last {duration(since)}"
+        complain(codes.NO_SPANS, about, f"no spans of {where}; spec.tracing says what is traced and for how long")
         return codes.NO_SPANS.exit
     if perfetto is not None:
         try:
@@ -84,7 +88,7 @@ def trace(
             raise typer.BadParameter(f"{perfetto}: {error.strerror}", param_hint="--perfetto") from error
         note(f"{len(told)} trajectories in {perfetto}: open it in ui.perfetto.dev")
     shown = told if trajectory else slowest_of(told, slowest)
-    if output in (Format.JSON, Format.YAML):
+    if output.for_programs:
         write("TrajectoryList", [tree.as_item(story) for story in shown], output)
     elif output is Format.NAME:
         typer.echo("\n".join(story.id for story in shown))

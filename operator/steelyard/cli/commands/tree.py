@@ -13,9 +13,10 @@ from steelyard.cli import codes, tree_nodes
 from steelyard.cli.ages import now
 from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import parse
+from steelyard.cli.options import Job, Prometheus
 from steelyard.cli.output import DocumentOutput, Format, NoHeaders, complain, write
 from steelyard.cli.screen import Screen
-from steelyard.cli.session import Job, Prometheus, Session, told
+from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds
 from steelyard.cluster.following import Following, Watched
 
@@ -37,7 +38,7 @@ def tree(
 
     Exit codes: 0 fine; 3 the job is degraded, stalled or failed; 6 forbidden or no such job.
     """
-    about, for_programs = f"{session.namespace}/{job}", output in (Format.JSON, Format.YAML)
+    about, for_programs = f"{session.namespace}/{job}", output.for_programs
     if watch and for_programs:
         raise typer.BadParameter(f"-o {output} shows one moment", param_hint="--watch")
     watched = [Watched(kind, session.namespace, f"{LABEL_JOB}={job}", needed=False) for kind in PARTS]
@@ -49,8 +50,7 @@ def tree(
         while True:
             jobs = following.objects(kinds.JOB)
             if not jobs:
-                complain(codes.NOT_FOUND, about, "there is no such job, or none any more")
-                return Exit.DENIED
+                raise session.no_job(job)
             parts = {kind.name: following.objects(kind) for kind in PARTS}
             known = _versions(session, prometheus, job, about) if versions else {}
             root = tree_nodes.build(jobs[0], parts, known)

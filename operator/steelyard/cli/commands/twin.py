@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from steelyard.cli.codes import Exit
+from steelyard.cli.output import Format, PageOutput, note, write, write_page
 from steelyard.twin import report
 from steelyard.twin.calibrate import calibrated
 from steelyard.twin.compare import POLICIES, UnknownPolicy, play
@@ -17,58 +18,81 @@ from steelyard.twin.profiles import PROFILES, Profile, TooFewGpus, UnknownProfil
 from steelyard.twin.profiles import profile as named
 from steelyard.twin.recording import Malformed, read
 from steelyard.twin.traces import Malformed as BadTrace
+from steelyard.twin.traces import Session
 from steelyard.twin.traces import read as read_trace
-
-BAD_INPUT = 2
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-    HTML = "html"
 
 
 def twin(
-    name: Annotated[str, typer.Option("--profile", help=f"Workload to simulate: {', '.join(PROFILES)}.")] = "drift",
-    gpus: Annotated[int, typer.Option(max=4096, help="GPUs that all stages share.")] = 48,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 1,
+    name: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help=f"Workload to simulate: {', '.join(PROFILES)}.")
+    ] = "drift",
+    gpus: Annotated[int, typer.Option(max=4096, metavar="N", help="GPUs that all stages share.")] = 48,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Same seed, same result.")] = 1,
     steps: Annotated[
-        int | None, typer.Option(min=2, max=10000, help="Training steps; the profile's by default.")
+        int | None, typer.Option(min=2, max=10000, metavar="N", help="Training steps; the profile's by default.")
     ] = None,
-    policy: Annotated[str, typer.Option(help=f"What decides: {', '.join(POLICIES)}.")] = "steelyard",
+    policy: Annotated[str, typer.Option(metavar="NAME", help=f"What decides: {', '.join(POLICIES)}.")] = "steelyard",
     compare: Annotated[bool, typer.Option("--compare", help="Play every policy, not only one.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Draw trajectories from recorded sessions (CSV).")] = None,
-    recording: Annotated[
-        Path | None, typer.Option(help="Simulate the job of this recording (`e2e.record`) instead of a profile.")
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Draw trajectories from recorded sessions.")
     ] = None,
-    output: Annotated[Output, typer.Option("-o", "--output", help="How to print the result.")] = Output.TABLE,
-) -> None:
+    recording: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Simulate the job of this recording (`e2e.record`), no profile."),
+    ] = None,
+    output: PageOutput = Format.TABLE,
+) -> Exit:
     """Simulate a job under a policy, or under every policy, on the digital twin.
 
     Exit codes: 0 done, 2 bad input.
     """
-    try:
-        chosen = _profile(name, gpus, trace, recording)
-        chosen = replace(chosen, steps=steps) if steps else chosen
-        names = tuple(POLICIES) if compare else (policy,)
-        played = []
-        for one in names:
-            typer.echo(f"simulating {one} ...", err=True)
+    if recording and trace:
+        raise typer.BadParameter("draws the trajectories of a --profile, not of a --recording", param_hint="--trace")
+    chosen = _recorded(recording) if recording else _profile(name, gpus)
+    chosen = replace(chosen, sessions=_sessions(trace)) if trace else chosen
+    chosen = replace(chosen, steps=steps) if steps else chosen
+    played = []
+    for one in tuple(POLICIES) if compare else (policy,):
+        note(f"simulating {one} ...")
+        try:
             played.append(play(chosen, one, seed))
-    except (UnknownProfile, UnknownPolicy, BadTrace, Malformed, OSError) as problem:
-        typer.echo(f"error: {problem}", err=True)
-        raise typer.Exit(BAD_INPUT) from problem
-    typer.echo({Output.TABLE: report.table, Output.JSON: report.as_json, Output.HTML: page}[output](played), nl=False)
+        except UnknownPolicy as problem:
+            raise typer.BadParameter(str(problem), param_hint="--policy") from problem
+    if output == Format.TABLE:
+        typer.echo(report.table(played), nl=False)
+    elif output == Format.JSON:
+        write("Twin", [report.document(played)], Format.JSON)
+    else:
+        write_page(page(played), output)
+    return Exit.OK
 
 
-def _profile(name: str, gpus: int, trace: Path | None, recording: Path | None) -> Profile:
-    if recording is not None:
-        recorded = read(recording.read_bytes())
-        return calibrated(recorded, recorded.windows[0])
+def _profile(name: str, gpus: int) -> Profile:
     try:
-        chosen = named(name, gpus)
+        return named(name, gpus)
+    except UnknownProfile as problem:
+        raise typer.BadParameter(str(problem), param_hint="--profile") from problem
     except TooFewGpus as problem:
         raise typer.BadParameter(str(problem), param_hint="--gpus") from problem
-    if trace is None:
-        return chosen
-    return replace(chosen, sessions=read_trace(trace.read_text("utf-8", errors="replace")))
+
+
+def _recorded(file: Path) -> Profile:
+    try:
+        recorded = read(_bytes(file, "--recording"))
+    except Malformed as problem:
+        raise typer.BadParameter(f"{file}: {problem}", param_hint="--recording") from problem
+    return calibrated(recorded, recorded.windows[0])
+
+
+def _sessions(file: Path) -> tuple[Session, ...]:
+    try:
+        return read_trace(_bytes(file, "--trace").decode("utf-8", errors="replace"))
+    except BadTrace as problem:
+        raise typer.BadParameter(f"{file}: {problem}", param_hint="--trace") from problem
+
+
+def _bytes(file: Path, option: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as problem:
+        raise typer.BadParameter(f"{file}: {problem.strerror}", param_hint=option) from problem

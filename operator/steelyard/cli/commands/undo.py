@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import For
-from steelyard.cli.output import Format, Output
-from steelyard.cli.session import Job, Session
+from steelyard.cli.options import For, Job
+from steelyard.cli.output import Format, ObjectOutput
+from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ def undo(
         int | None, typer.Option(metavar="N", help="Number of the entry to go back to. Default: the one before.")
     ] = None,
     seconds: For = None,
-    output: Output = Format.TABLE,
+    output: ObjectOutput = Format.TABLE,
 ) -> None:
     """Go back to an earlier allocation for a while.
 
     It is held, and the patch that keeps it is printed. The patch (spec.scaling.pin) is for Git, or for `kubectl apply`;
     the cluster's copy of the spec is not touched. If Argo CD or Flux keeps the job, --for is needed: what lasts belongs
-    into Git. Exit codes: 0 held, 3 not allowed.
+    in Git. Exit codes: 0 held, 3 not allowed.
     """
     from steelyard.balance.words import changes
     from steelyard.cli import holds
     from steelyard.cli.acting import how_long, record, refusals, resumed_by, tell
-    from steelyard.cli.gitops import patch_for_git
+    from steelyard.cli.gitops import as_yaml, patch_for_git
 
     def decide(at: Situation) -> AllocationRevision:
         if at.git and seconds is None:
-            raise holds.NotAllowed("--for", "not given", f"{at.git} keeps this job: what lasts belongs into Git")
+            raise holds.NotAllowed("--for", "not given", f"{at.git} keeps this job: what lasts belongs in Git")
         back = holds.undone(at.seen, to)
         why = f"{at.user} goes back to {back.metadata.name}"
         return holds.hold(at.seen, back.spec.allocation.after, at.until(seconds), why)
@@ -51,6 +51,6 @@ def undo(
     done = [
         f"# {entry.metadata.name} holds the allocation of {target} ({moves}) {length}.",
         "# To keep it, commit this and remove it when the operator may go on:",
-        patch_for_git(session.namespace, job, {"scaling": {"pin": target}}).rstrip(),
+        as_yaml(patch_for_git(session.namespace, job, {"scaling": {"pin": target}})),
     ]
     tell(kinds.REVISION, [created], output, done, [*holds.doubts(situation.seen), resumed_by(job, session.namespace)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,26 +10,30 @@ import typer
 from steelyard.api.names import Stage
 from steelyard.cli import codes
 from steelyard.cli.codes import Exit
-from steelyard.cli.output import DocumentOutput, Format, complain, write
-from steelyard.cli.session import AskedStage, Job, Prometheus, Session
+from steelyard.cli.options import Job, Prometheus, RequiredStage
+from steelyard.cli.output import DocumentOutput, Format, complain, show
+from steelyard.cli.session import Session
 
 if TYPE_CHECKING:
+    from steelyard.api import AgenticRLJob
+    from steelyard.balance.types import Plan, Seen
     from steelyard.balance.why_not import Answer
 
 
 def why_not(
     session: Session,
     job: Job,
-    stage: AskedStage,
-    to: Annotated[int, typer.Option("--to", min=0, max=1000, help="Replicas that you expect.")],
+    stage: RequiredStage,
+    to: Annotated[int, typer.Option("--to", min=0, max=1000, metavar="N", help="Replicas that you expect.")],
     prometheus: Prometheus = None,
     output: DocumentOutput = Format.TABLE,
 ) -> Exit:
     """Say what keeps a stage from having N replicas, and the threshold to cross.
 
-    Exit codes: 0 nothing stands in the way; 3 something does; 6 forbidden or no such job.
+    Exit codes: 0 nothing stands in the way; 1 there are no metrics, without which the rules cannot be asked; 3
+    something does; 6 forbidden or no such job.
     """
-    from steelyard.balance import why_not as rules
+    from steelyard.balance.why_not import why_not as asked
     from steelyard.cli.explain_text import rules_lines
     from steelyard.cli.looking import Measured, look, measure, scene
 
@@ -41,41 +46,47 @@ def why_not(
         return Exit.NEGATIVE
     at = scene(looked, looked.job)
     if at.resting:
-        typer.echo(at.resting.decision.reason)
-        return Exit.NEGATIVE
-    measured = measure(session, prometheus, at)
-    if not isinstance(measured, Measured):
-        complain(codes.NO_PROMETHEUS, about, f"{measured}; without metrics the rules cannot be asked")
-        return Exit.UNEXPECTED
-    of = Stage.of_field(stage)
-    answer = rules.why_not(at.seen, measured.rates, measured.now, of, to)
-    if output in (Format.JSON, Format.YAML):
-        write("WhyNot", [_document(about, of, to, answer)], output)
+        answer = _of_rest(at.seen, at.resting, stage)
     else:
-        typer.echo(_sentence(of, to, answer))
-        for line in rules_lines(answer.rules):
-            typer.echo(f"  {line}")
-    return Exit.NEGATIVE if answer.objection else Exit.OK
+        measured = measure(session, prometheus, at)
+        if not isinstance(measured, Measured):
+            complain(codes.NO_PROMETHEUS, about, f"{measured}; without metrics the rules cannot be asked")
+            return Exit.UNEXPECTED
+        answer = asked(at.seen, measured.rates, measured.now, stage, to)
+    lines = [*_sentences(stage, to, answer), *(f"  {line}" for line in rules_lines(answer.rules))]
+    show("WhyNot", [_document(looked.job, stage, to, answer)], lines, output)
+    return Exit.NEGATIVE if answer.objection and answer.current != to else Exit.OK
 
 
-def _sentence(stage: Stage, wanted: int, answer: Answer) -> str:
+def _of_rest(seen: Seen, rest: Plan, stage: Stage) -> Answer:
+    """Of a job that is not balanced at this time: why not is all there is to say."""
+    from steelyard.balance.gate import Judged
+    from steelyard.balance.why_not import Answer
+
+    said = rest.decision
+    current = seen.active.spec.allocation.after.replicas(stage) if seen.active else 0
+    return Answer(rest, current, (Judged(said.kind, False, "", "the job is being balanced", said.reason),))
+
+
+def _sentences(stage: Stage, wanted: int, answer: Answer) -> Iterator[str]:
     objection = answer.objection
     has = f"{stage.field} has {answer.current} replica{'' if answer.current == 1 else 's'}"
     if answer.current == wanted:
-        return f"{has}."
-    if objection is None:
-        return f"Nothing keeps {stage.field} from {wanted} replicas: {answer.plan.decision.reason}"
-    why = f"{objection.kind}: {objection.reason}"
-    return f"{has} and not {wanted}: {why}.\nIt takes {objection.remedy}."
+        yield f"{has}."
+    elif objection is None:
+        yield f"Nothing keeps {stage.field} from {wanted} replicas: {answer.plan.decision.reason}"
+    else:
+        yield f"{has} and not {wanted}: {objection.kind}: {objection.reason}."
+        if objection.remedy:
+            yield f"It takes {objection.remedy}."
 
 
-def _document(about: str, stage: Stage, wanted: int, answer: Answer) -> dict[str, Any]:
+def _document(job: AgenticRLJob, stage: Stage, wanted: int, answer: Answer) -> dict[str, Any]:
     from steelyard.cli.explain_now import allocation, rule
 
-    namespace, _, name = about.partition("/")
     return {
-        "namespace": namespace,
-        "name": name,
+        "namespace": job.metadata.namespace,
+        "name": job.metadata.name,
         "stage": stage.field,
         "replicas": answer.current,
         "wanted": wanted,
