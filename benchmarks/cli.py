@@ -1,8 +1,8 @@
 """How long the command line takes: `python benchmarks/cli.py [--rounds 7] [--top-seconds 30]`.
 
 Each command is a process of its own with a real kubectl, against an API server on this machine that answers from
-memory: what is timed is Python's start, ours, and kubectl's. `top` runs on a terminal of its own and its share of a
-core is counted, kubectl's included. The result goes to benchmarks/results/cli.json.
+memory: what is timed is Python's start, ours, and kubectl's. `top` runs on a terminal of its own; once it is drawn its
+share of a core is counted, kubectl's included. The result goes to benchmarks/results/cli.json.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from urllib.parse import parse_qsl, urlsplit
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the job in memory lives with the tests
 
 from e2e.cluster.cluster import kubectl
+from steelyard.cli.commands.top import KEYS
 from steelyard.cluster.errors import NotFound
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 from tests.unit.cli.world import lived
@@ -43,6 +44,7 @@ LIMITS = {"--help": 0.4, "status": 0.5}
 """Seconds that the issue allows."""
 TOP_LIMIT = 0.01
 """Share of a core."""
+START_SECONDS, SETTLE_SECONDS = 60.0, 5.0
 TICKS = os.sysconf("SC_CLK_TCK")
 SHARES = [
     {"metric": {"stage": stage, "state": state}, "value": [0, "0.5"]}
@@ -151,8 +153,10 @@ def top_share(environment: dict[str, str], url: str, seconds: float) -> float:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
     argv = [*PROGRAM, "top", "calculator", "--prometheus", url]
     with subprocess.Popen(argv, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True) as process:
-        threading.Thread(target=_drain, args=(ours,), daemon=True).start()
-        time.sleep(5)
+        drawn = threading.Event()
+        threading.Thread(target=_drain, args=(ours, drawn), daemon=True).start()
+        assert drawn.wait(START_SECONDS), "top has drawn nothing"
+        time.sleep(SETTLE_SECONDS)
         spent, started = _spent(process.pid), time.perf_counter()
         time.sleep(seconds)
         share = (_spent(process.pid) - spent) / (time.perf_counter() - started)
@@ -163,21 +167,23 @@ def top_share(environment: dict[str, str], url: str, seconds: float) -> float:
     return round(share, 4)
 
 
-def _drain(terminal: int) -> None:
+def _drain(terminal: int, drawn: threading.Event) -> None:
+    """Read what is drawn, as a terminal does; `drawn` is set with the first whole frame."""
+    seen = b""
     try:
-        while os.read(terminal, 1 << 16):
-            pass
+        while said := os.read(terminal, 1 << 16):
+            seen = b"" if drawn.is_set() else seen + said
+            if KEYS.encode() in seen:
+                drawn.set()
     except OSError:
         return
 
 
 def _spent(pid: int) -> float:
-    """Processor seconds of a process and its children."""
-    pids = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        pids += [int(child) for child in (task / "children").read_text().split()]
-    found = [Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split() for one in pids]
-    return sum(int(fields[11]) + int(fields[12]) for fields in found) / TICKS
+    """Processor seconds of a process and its children, those that have ended included."""
+    children = [task.joinpath("children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
+    stats = [Path(f"/proc/{one}/stat").read_text() for one in (pid, *(child for some in children for child in some))]
+    return sum(sum(map(int, stat.rpartition(")")[2].split()[11:15])) for stat in stats) / TICKS
 
 
 def main() -> int:

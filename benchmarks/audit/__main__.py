@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -40,23 +41,30 @@ MOST_MEGABYTES = 5.0
 
 
 def tsdb(programs: Path) -> tuple[Path, int]:
-    """The day as blocks, and its samples; made when its text has changed."""
+    """The day as blocks, and its samples; made when its text has changed, and then all that is kept."""
     key = cache.key(Path(day.__file__).read_text(), str(HOURS))
     folder = cache.directory() / f"audit-day-{key}"
-    counted = folder / "samples"
-    create = str(programs / "promtool"), "tsdb", "create-blocks-from", "openmetrics"
     with cache.locked("audit-day"):
-        if not counted.exists():
-            series = list(day.series(HOURS))
-            samples = 0
-            for index in range(int(HOURS * 3600 / SLICE)):
-                since = day.START + index * SLICE
-                with tempfile.NamedTemporaryFile("w", suffix=".om") as text:
-                    samples += day.write(text, series, since, since + SLICE)
-                    text.flush()
-                    run(*create, text.name, str(folder / "data"))
-            counted.write_text(str(samples))
-    return folder / "data", int(counted.read_text())
+        if not folder.exists():
+            for other in cache.directory().glob("audit-day-*"):
+                shutil.rmtree(other)
+            _make(folder, programs)
+    return folder / "data", int((folder / "samples").read_text())
+
+
+def _make(folder: Path, programs: Path) -> None:
+    scratch = folder.with_suffix(".new")
+    create = str(programs / "promtool"), "tsdb", "create-blocks-from", "openmetrics"
+    series = list(day.series(HOURS))
+    samples = 0
+    for index in range(int(HOURS * 3600 / SLICE)):
+        since = day.START + index * SLICE
+        with tempfile.NamedTemporaryFile("w", suffix=".om") as text:
+            samples += day.write(text, series, since, since + SLICE)
+            text.flush()
+            run(*create, text.name, str(scratch / "data"))
+    (scratch / "samples").write_text(str(samples))
+    scratch.rename(folder)
 
 
 def prometheus(programs: Path, data: Path, folder: Path) -> tuple[Process, str]:

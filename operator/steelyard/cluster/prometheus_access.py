@@ -25,6 +25,8 @@ OPERATOR = "app.kubernetes.io/name=steelyard,app.kubernetes.io/component=operato
 USUAL_NAMESPACE = "steelyard-system"
 VARIABLE = "STEELYARD_PROMETHEUS_URL"
 SECONDS = 20.0
+KEPT = httpx.Limits(keepalive_expiry=60.0)
+"""Whoever asks every few seconds keeps its connections; httpx would close them after five."""
 SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+):(?P<port>[a-z0-9-]+)")
 IN_CLUSTER = re.compile(r"(?P<name>[a-z0-9-]+)\.(?P<namespace>[a-z0-9-]+)(\.svc(\.[a-z0-9.-]+)?)?")
 WRITES = "^(POST|PUT|PATCH|DELETE)$"
@@ -103,14 +105,14 @@ def operators_place(kubectl: Kubectl) -> Place:
             for variable in container.get("env") or ():
                 if variable["name"] == VARIABLE and variable.get("value"):
                     return place_of(variable["value"], from_inside=True)
-    raise NoPrometheus(f"no Deployment with the label {OPERATOR} says {VARIABLE}")
+    raise NoPrometheus(f"no Deployment with the label {OPERATOR} says {VARIABLE}: name the place with --prometheus")
 
 
 @asynccontextmanager
 async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose base URL is Prometheus."""
     if isinstance(place, Url):
-        async with httpx.AsyncClient(base_url=place.url, timeout=SECONDS) as client:
+        async with httpx.AsyncClient(base_url=place.url, timeout=SECONDS, limits=KEPT) as client:
             yield client
         return
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:  # nobody else may open it
@@ -125,7 +127,7 @@ async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncCli
             assert process.stderr is not None
             if not process.stdout.readline():  # "Starting to serve on ..." once it listens
                 raise meaning(process.stderr.read())
-            transport = _Api(httpx.AsyncHTTPTransport(uds=str(socket)))
+            transport = _Api(httpx.AsyncHTTPTransport(uds=str(socket), limits=KEPT))
             url = f"http://localhost{place.proxy}"  # the only host that `kubectl proxy` accepts
             async with httpx.AsyncClient(base_url=url, transport=transport, timeout=SECONDS, trust_env=False) as client:
                 yield client

@@ -85,7 +85,8 @@ def test_a_stranger_is_denied_by_name(operated: Operated, stranger: Person) -> N
 def test_what_is_not_there_is_not_found(viewer: Person) -> None:
     answer = viewer.steelyard("status", "nobody")
     assert answer.code == 6
-    assert answer.err.startswith('SY1006 agenticrljobs.steelyard.dev "nobody" not found')
+    assert answer.err.startswith("SY1006 ")
+    assert "/nobody: there is no such job" in answer.err
 
 
 def test_ci_waits_for_a_condition_and_learns_when_it_will_not_come(operated: Operated, viewer: Person) -> None:

@@ -6,9 +6,13 @@ import json
 
 import pytest
 
+from steelyard.api.names import Stage
 from steelyard.cli import top_frame
+from steelyard.cli.ages import now
 from steelyard.cli.commands.top import fitting
-from steelyard.cluster.kinds import POD
+from steelyard.cli.jobs import parse
+from steelyard.cli.top_frame import Frame
+from steelyard.cluster.kinds import JOB, POD
 from tests.unit.cli.documents import JobTop
 from tests.unit.cli.fake_kubectl import State
 from tests.unit.cli.world import Answering, lived, one_of, steelyard
@@ -32,10 +36,11 @@ def test_top_shows_where_time_goes_and_marks_the_bottleneck(state: State, monkey
     monkeypatch.setattr("steelyard.cli.commands.top.Asking", answering)
     code, out, err = steelyard(state, "top", "calculator", "--once", monkeypatch=monkeypatch)
     assert (code, err) == (0, "")
-    rows = {line.split()[0]: line for line in out.splitlines() if line}
+    rows = {line.removeprefix("> ").split()[0]: line for line in out.splitlines() if line}
     assert "BBBBBBBBBBBBBBBBBBBBBBB·······" in rows["sampler"]
-    assert rows["rewardServer"].endswith("<- bottleneck")
+    assert [stage for stage, line in rows.items() if line.startswith("> ")] == ["rewardServer"]
     assert "no data" in rows["trainer"]
+    assert "B works  · has no input\n" in out
     assert "staleness 1.2 versions" in out
     assert "83.4 tokens/s" in out
     assert all('namespace="default"' in query for query in answering.asked)
@@ -56,14 +61,32 @@ def test_top_without_prometheus_shows_the_status_and_says_why(state: State, monk
     code, out, _ = steelyard(state, "top", "calculator", "--once", monkeypatch=monkeypatch)
     assert code == 0
     assert "80 %" in out
-    assert "no metrics: no Deployment with the label" in out
+    assert "SY1010 no metrics: no Deployment with the label" in out
+    assert "name the place with --prometheus (see docs/messages.md#sy1010)" in out
 
 
 @pytest.mark.parametrize(
     "shares", [{"busy": 1.0}, {"busy": 1 / 3, "tool": 1 / 3, "starved": 1 / 3}, {"sync": 0.001, "tool": 0.999}]
 )
 def test_a_bar_is_always_full(shares: dict[str, float]) -> None:
-    assert len(top_frame.bar(shares)) == top_frame.BAR
+    assert all(len(top_frame.bar(shares, length)) == length for length in (10, 30))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_frame_is_no_wider_than_the_terminal_and_loses_nothing(state: State, width: int) -> None:
+    job = parse(state.objects[JOB.path("default", "calculator")])
+    shares = {stage: dict.fromkeys(top_frame.STATES, 1 / len(top_frame.STATES)) for stage in Stage}
+    pod = "calculator-sampler-whole-31: CrashLoopBackOff: back-off 5m0s restarting failed container=worker of the pod"
+    frame = Frame(job, now(), shares, 1.5, 83.4, [pod], "services is forbidden")
+    lines, all_of_it = top_frame.lines(frame, width), top_frame.lines(frame)
+    assert max(map(len, lines)) <= width < max(map(len, all_of_it))
+    assert words(lines) == words(all_of_it)
+
+
+def words(lines: list[str]) -> list[str]:
+    """Of what is beside the table, whose bars fit the terminal."""
+    table = next(place for place, line in enumerate(lines) if line.startswith("STAGE"))
+    return " ".join([*lines[:table], *lines[table + 1 + len(Stage) :]]).split()
 
 
 @pytest.mark.parametrize("height", [8, 20, 59, 60])

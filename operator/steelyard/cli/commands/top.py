@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
@@ -56,7 +57,8 @@ def top(
         if (frame := view.look()) is None:
             raise session.no_job(job)
         if once or output.for_programs or not (live(sys.stdout) and sys.stdin.isatty()):
-            show("JobTop", [top_frame.document(frame)], top_frame.lines(frame), output)
+            width = get_terminal_size().columns if live(sys.stdout) else None
+            show("JobTop", [top_frame.document(frame)], top_frame.lines(frame, width), output)
         else:
             _run(view, interval)
     return Exit.OK
@@ -110,7 +112,7 @@ def _run(view: _View, interval: float) -> None:
 
     with _keys(), drawing:
         while (frame := view.look()) is not None:
-            draw([*top_frame.lines(frame), "", KEYS])
+            draw([*top_frame.lines(frame, console.width), "", KEYS])
             key = view.following.wait(interval, sys.stdin)
             if key == "q":
                 return
