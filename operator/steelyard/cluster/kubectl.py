@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from steelyard.cluster.errors import ClusterError, NoKubectl
+from steelyard.cluster.errors import ClusterError, NoKubectl, Unauthorized
 from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.kubectl_errors import meaning
 
@@ -129,8 +129,7 @@ class Kubectl:
     def get(self, path: str, **params: str) -> Object:
         """What the API server answers to a GET of `path`."""
         query = f"?{urlencode(params)}" if params else ""
-        answer: Object = json.loads(self.run("get", f"--raw={path}{query}", f"--request-timeout={REQUEST_SECONDS}s"))
-        return answer
+        return _object(self.run("get", f"--raw={path}{query}", f"--request-timeout={REQUEST_SECONDS}s"))
 
     def objects(
         self, kind: Kind, namespace: str | None = None, *, selector: str = "", fields: str = ""
@@ -229,16 +228,23 @@ class Kubectl:
             f"--dry-run={'server' if dry_run else 'none'}",
             "--output=json",
         ]
-        answer: Object = json.loads(self.run("patch", _resource(kind), name, *options))
-        return answer
+        return _object(self.run("patch", _resource(kind), name, *options))
 
     def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str) -> None:
         """Delete the object that has this uid, not one that took its name since."""
         self._raw("delete", kind.path(namespace, name), {"preconditions": {"uid": uid}})
 
     def _raw(self, verb: str, path: str, body: Mapping[str, Any]) -> Object:
-        answer: Object = json.loads(self.run(verb, f"--raw={path}", "--filename=-", stdin=json.dumps(body)))
-        return answer
+        return _object(self.run(verb, f"--raw={path}", "--filename=-", stdin=json.dumps(body)))
+
+
+def _object(text: str) -> Object:
+    """What the API server said; a proxy in front of it may answer with a page to log in, and status 200."""
+    try:
+        answer: Object = json.loads(text)
+    except ValueError as error:
+        raise Unauthorized(f"what answers is no API server: {' '.join(text.split())[:100]}") from error
+    return answer
 
 
 def _read(process: subprocess.Popen[str]) -> Iterator[str]:

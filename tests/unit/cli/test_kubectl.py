@@ -63,6 +63,13 @@ def test_options_that_were_not_given_are_left_out(program: Path, monkeypatch: py
     assert asked()[0] == "get"
 
 
+def test_a_page_to_log_in_is_no_answer(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What proxies that ask people to log in send, with status 200."""
+    monkeypatch.setenv("ANSWER", "<!doctype html>\n<title>Sign in</title>")
+    with pytest.raises(errors.Unauthorized, match="no API server: <!doctype html> <title>Sign in"):
+        Kubectl(program=str(program)).get("/api")
+
+
 @pytest.mark.parametrize(
     ("config", "want"),
     [

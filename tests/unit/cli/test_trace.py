@@ -16,6 +16,7 @@ from steelyard.cli import app
 from steelyard.cli.tracing.perfetto import trace_events
 from steelyard.cli.tracing.story import Share, Wait, slowest, stories
 from steelyard.cli.tracing.tree import rows, tree
+from steelyard.cluster.errors import NotFound
 from steelyard_workers import spans as reader
 from steelyard_workers.spans import Span, Unreadable, Window
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
@@ -158,6 +159,7 @@ class Bus:
     """What the reader is asked for, and what it answers."""
 
     def __init__(self) -> None:
+        self.state = State()
         self.window: Window | Unreadable = Window(tuple(life()))
         self.asked: list[Any] = []
 
@@ -174,7 +176,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
     labels = {"steelyard.dev/job": "calculator"}
     metadata = {"name": "calculator-sampler-x", "namespace": "default", "labels": labels}
     pod = {"kind": "Pod", "metadata": metadata, "status": {"podIP": "10.0.0.7"}}
-    kubectl = FakeKubectl(put(State(), pod))
+    kubectl = FakeKubectl(put(bus.state, pod))
 
     @contextmanager
     def forwarded(self: FakeKubectl, namespace: str, pod: str, port: int) -> Iterator[int]:
@@ -237,6 +239,22 @@ def test_without_spans_the_reason_is_told(bus: Bus) -> None:
     assert "SY1102 default/calculator: no spans of trajectory 99/0/0" in err
     bus.window = Unreadable("the bus cannot be reached")
     assert run()[0] == 6
+
+
+def test_a_job_that_is_not_there_is_told_from_one_whose_bus_does_not_run(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise NotFound('pods "calculator-bus-0" not found')
+
+    monkeypatch.setattr(FakeKubectl, "forwarded", refuse)
+    code, out, err = run()
+    assert (code, out) == (6, "")
+    assert err.startswith("SY1006 default/calculator: there is no such job")
+    put(bus.state, {"kind": "AgenticRLJob", "metadata": {"name": "calculator", "namespace": "default"}})
+    code, out, err = run()
+    assert (code, out) == (6, "")
+    assert err.startswith("SY1102 default/calculator: its bus does not run")
 
 
 @pytest.mark.parametrize("text", ["12/", "a", "1/2/3/4", "-1", "12.3.0"])

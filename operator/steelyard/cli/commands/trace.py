@@ -19,7 +19,7 @@ from steelyard.cli.options import Job
 from steelyard.cli.output import Format, NoHeaders, ObjectOutput, complain, note, write
 from steelyard.cli.session import Session
 from steelyard.cluster import kinds
-from steelyard.cluster.errors import ClusterError
+from steelyard.cluster.errors import ClusterError, NotFound
 
 MOST = 50_000
 """Messages to read at most; some 100 MB of spans."""
@@ -71,6 +71,10 @@ def trace(
     try:
         with session.kubectl.forwarded(session.namespace, f"{bus_name(job)}-0", CLIENT_PORT) as port:
             window = asyncio.run(read(f"nats://127.0.0.1:{port}", job, trajectory, from_, MOST))
+    except NotFound:
+        session.job(job)  # raises when it is the job that is not there
+        complain(codes.NO_SPANS, about, "its bus does not run, as of a job that is suspended or has ended")
+        return codes.NO_SPANS.exit
     except Unreadable as error:
         complain(codes.NO_SPANS, about, str(error))
         return codes.NO_SPANS.exit
