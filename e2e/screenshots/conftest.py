@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,15 +19,23 @@ from steelyard.audit.document import figures
 from steelyard.audit.page import page as audit_page
 from steelyard.audit.record import read
 from steelyard.audit.report import audit
+from steelyard.cli.board.data import Board
+from steelyard.cli.board.page import REFRESH_SECONDS
+from steelyard.cli.commands.dashboard import page_at
 from steelyard.cli.output import document
+from steelyard.cli.session import Session
 from steelyard.twin.compare import play
 from steelyard.twin.page import page as twin_page
 from steelyard.twin.profiles import profile
+from tests.unit.cli.fake_kubectl import FakeKubectl, State
+from tests.unit.cli.world import World
 
 RECORDING = Path(__file__).parent / "calculator.json.gz"
 """`steelyard audit calculator -o json` of a run of the demo."""
 PRICE = 2.5
 POLICIES = ("steelyard", "uniform", "hpa-duty")
+LOOKS = 40
+"""At the cluster, before the dashboard is pictured; a job goes on for a tick in between."""
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +56,23 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     written = {
         "audit": audit_page(report, json.dumps(document("Audit", [figures(report)]))),
         "twin": twin_page([play(workload, policy, 1) for policy in POLICIES]),
+        "jobs": dashboard("/"),
+        "job": dashboard("/jobs/default/calculator"),
     }
     for name, text in written.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in written}
+
+
+def dashboard(path: str) -> str:
+    """A page of `steelyard dashboard` that was open while a job found its allocation."""
+    world, ticks = World(), count(0, REFRESH_SECONDS)
+    state = State()
+    board = Board(Session(FakeKubectl(state)), "default", lambda: float(next(ticks)))
+    for _ in range(LOOKS):
+        asyncio.run(world.run(1, seconds=REFRESH_SECONDS))
+        state.objects = world.state().objects
+        board.jobs()
+    shown = page_at(board, "/secret/", path)
+    assert shown is not None
+    return shown.html

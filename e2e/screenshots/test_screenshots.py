@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from e2e.screenshots.looking import SCHEMES, WIDTHS, Scheme, look
 
-PAGES = ("audit", "twin")
+PAGES = ("audit", "twin", "jobs", "job")
 
 SMALL = """() => [...document.querySelectorAll('main *')].filter(
   element => element.childNodes.length && [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())

@@ -61,7 +61,7 @@ def board(state: State) -> Board:
 
 
 def shown(board: Board, path: str = "/jobs/default/calculator") -> str:
-    page = command._page(board, "/secret/", path)
+    page = command.page_at(board, "/secret/", path)
     assert page is not None
     return page.html
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_said_on_the_page(board: Board, state: State) -> 
     state.denied = {REVISION.path("default"): "Error from server (Forbidden): revisions are not for you"}
     assert "revisions are not for you" in text(shown(board))
     state.denied = {JOB.path("default"): "Unable to connect to the server: no route to host"}
-    page = command._page(board, "/secret/", "/")
+    page = command.page_at(board, "/secret/", "/")
     assert page is not None
     assert (page.status, page.refresh) == (502, 5)
     assert "no route to host" in page.html
@@ -165,19 +165,19 @@ def test_what_cannot_be_read_is_said_on_the_page(board: Board, state: State) -> 
 
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/default", "/jobs/default/calculator/x", "/favicon.ico", "/stillness"])
 def test_other_paths_lead_nowhere(board: Board, path: str) -> None:
-    assert command._page(board, "/secret/", path) is None
+    assert command.page_at(board, "/secret/", path) is None
 
 
 def test_a_job_that_is_gone_is_told(board: Board) -> None:
-    page = command._page(board, "/secret/", "/jobs/default/gone")
+    page = command.page_at(board, "/secret/", "/jobs/default/gone")
     assert page is not None
     assert page.status == 404
     assert "there is no job gone in namespace default" in page.html
 
 
 def test_refreshing_can_be_stopped_and_taken_up_again(board: Board) -> None:
-    live = command._page(board, "/secret/", "/jobs/default/calculator")
-    still = command._page(board, "/secret/", "/still/jobs/default/calculator")
+    live = command.page_at(board, "/secret/", "/jobs/default/calculator")
+    still = command.page_at(board, "/secret/", "/still/jobs/default/calculator")
     assert live is not None
     assert still is not None
     assert (live.refresh, still.refresh) == (5, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,7 @@ from steelyard.cli.output import Cell, Column, Format, Tinted, Tone
 from steelyard.cli.session import MEANINGS, Session, with_session
 from steelyard.cluster import errors
 from steelyard.cluster.errors import ClusterError
+from tests.unit.test_documented import understood_by_steelyard
 
 ROOT = Path(__file__).parents[3]
 
@@ -137,6 +139,17 @@ def test_the_help_of_every_command_speaks_to_people(name: str) -> None:
     assert "[[" not in told.splitlines()[0]
     options = told.partition("\nOptions:\n")[2]
     assert not re.findall(r"--[\w-]+ <\w+[^>]*>", options), "the value of an option is called what it is"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_every_command_are_understood(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for example in re.findall(r"^  \$ (.+)$", command_help(name), re.MULTILINE):
+        words = shlex.split(example.partition(" > ")[0])
+        assert words[:2] == ["steelyard", name]
+        understood_by_steelyard(words, whole=True)
 
 
 READING = ("status", "tree", "top", "history", "explain", "why-not", "trace", "audit", "check", "plan", "twin")

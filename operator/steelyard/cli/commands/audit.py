@@ -57,6 +57,10 @@ def audit(
     """Audit a stretch of a job's time: where it went, what holds it back, what moving GPUs is worth.
 
     Exit codes: 0 done, 1 Prometheus cannot be read, 2 bad input, 6 nothing is known of such a job.
+
+    \b
+    $ steelyard audit calculator --for 1d --gpu-price 2.5 -o report.html
+    $ steelyard audit calculator -o json > audit.json
     """
     if (job is None) == (recording is None):
         raise typer.BadParameter("name a JOB, or a file with --recording")

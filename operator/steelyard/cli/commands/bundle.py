@@ -40,6 +40,10 @@ def bundle(
     says what is missing and what was withheld: read it, and the file, before you pass it on. The name of the file goes
     to stdout. Exit codes: 0 all is there, 2 the file cannot be written, 4 some parts could not be read, 6 no such
     job.
+
+    \b
+    $ steelyard bundle calculator --dry-run
+    $ steelyard bundle calculator -o bundle.tar.gz
     """
     now = datetime.now(UTC)
     if output and not output.parent.is_dir():

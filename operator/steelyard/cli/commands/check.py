@@ -59,6 +59,10 @@ def check(
 
     Exit codes: 0 all is well; 2 no job can be read from FILE; 3 something is broken; 4 only warnings; 5 --wait waited
     in vain.
+
+    \b
+    $ steelyard check -o short
+    $ steelyard check -f job.yaml
     """
     from steelyard.cli.checking.findings import Scene, run, verdict
 

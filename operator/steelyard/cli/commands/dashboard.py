@@ -43,7 +43,7 @@ def dashboard(
     board.jobs()  # what cannot be read at all is said here, not in the browser
 
     def render(path: str) -> Page | None:
-        return _page(board, server.base, path)
+        return page_at(board, server.base, path)
 
     try:
         server = Server(port, render)
@@ -59,7 +59,7 @@ def dashboard(
     return Exit.OK
 
 
-def _page(board: Board, base: str, path: str) -> Page | None:
+def page_at(board: Board, base: str, path: str) -> Page | None:
     from steelyard.cli.board import page
     from steelyard.cli.board.server import Page
 

@@ -33,6 +33,10 @@ def explain(
 
     The balance's own rules are asked again with what you may read now. Without metrics the operator's last words and
     the ledger still tell what was decided from what. Exit codes: 0 explained; 6 forbidden or no such job or revision.
+
+    \b
+    $ steelyard explain calculator
+    $ steelyard explain calculator --at 2h
     """
     from steelyard.cli import explain_now, explain_past, explain_text
     from steelyard.cli.looking import look

@@ -38,6 +38,10 @@ def history(
     """Show what was decided about a job, what became of it, and who changed what; the latest last.
 
     Exit codes: 0 fine; 6 forbidden or no such job.
+
+    \b
+    $ steelyard history calculator --since 2h --stage sampler
+    $ steelyard history calculator -f
     """
     about = f"{session.namespace}/{job}"
     if follow and output.for_programs:

@@ -33,6 +33,9 @@ def hold(
     The other stages stay as they are, and nothing moves while the hold lasts. When it ends, the operator judges it and
     takes it back if it did harm. The job's spec is not touched, so GitOps has nothing to revert. Exit codes: 0 held, 3
     the job's spec does not allow it.
+
+    \b
+    $ steelyard hold calculator --stage sampler --replicas 4 --for 2h
     """
     from steelyard.balance.words import changes
     from steelyard.cli import holds

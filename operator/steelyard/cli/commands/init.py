@@ -39,6 +39,9 @@ def init(
     """Write a job to start from, with comments that teach.
 
     It is checked by the rules that the API server has. Exit codes: 0 written, 2 something given is wrong.
+
+    \b
+    $ steelyard init --model qwen --env recipe:environment --reward recipe:reward --tasks configmap/tasks
     """
     import yaml
     from jinja2 import Environment, PackageLoader, StrictUndefined

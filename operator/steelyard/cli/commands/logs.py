@@ -53,6 +53,10 @@ def logs(
 
     Lines come in the order of their times and begin with stage/pod. With -f it goes on until you interrupt it or the
     job ends. Exit codes: 0 shown, 4 some logs could not be read, 6 no such job.
+
+    \b
+    $ steelyard logs calculator --stage trainer --tail 50
+    $ steelyard logs calculator -f --since 10m
     """
     session.job(job)
     stream = _Stream(session, job, stage, timestamps)

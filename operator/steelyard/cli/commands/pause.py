@@ -29,6 +29,10 @@ def pause(
 
     The present allocation is held; the pipeline goes on. With --workload the job is suspended instead; if Argo CD or
     Flux keeps its spec, the patch for Git is printed and nothing is changed. Exit codes: 0 paused, 3 not allowed.
+
+    \b
+    $ steelyard pause calculator --for 30m
+    $ steelyard pause calculator --workload
     """
     from steelyard.cli import holds
     from steelyard.cli.acting import how_long, record, refusals, resumed_by, tell

@@ -56,6 +56,10 @@ def plan(
     """Plan the split between training and sampling before the first run.
 
     Exit codes: 0 a plan was written, 2 something given is wrong, 3 there is no plan. Only the plan goes to stdout.
+
+    \b
+    $ steelyard plan --model qwen3-14b --hardware a800-80g --gpus 48
+    $ steelyard plan --model qwen3-14b --hardware a800-80g --gpus 48 -o yaml > job.yaml
     """
     from steelyard.balance import coldstart
     from steelyard.cli import plan_job, plan_output

@@ -36,6 +36,9 @@ def rehearse(
     moves while it runs. The table at the end shows where trajectories spend their time at each size. Ctrl-C removes
     what runs; what a killed rehearsal left, the next one removes. Exit codes: 0 all ran, 2 no job can be read from
     FILE, 3 one did not come to its end, or the job breaks a rule or is being rehearsed.
+
+    \b
+    $ steelyard rehearse job.yaml
     """
     from steelyard.cli.rehearsing.climb import Climb, Rehearsed, terminable
     from steelyard.cli.rehearsing.ladder import ladder

@@ -43,6 +43,10 @@ def status(
 
     Exit codes: 0 fine; 3 JOB is degraded, stalled or failed, or ended without meeting --until; 5 --until was not met in
     time; 6 forbidden or no such job.
+
+    \b
+    $ steelyard status -A
+    $ steelyard status calculator --until Ready --timeout 10m
     """
     if job and everywhere:
         raise typer.BadParameter(f"is for all jobs, and {job} is one: name its namespace with -n", param_hint="-A")

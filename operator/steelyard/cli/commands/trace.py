@@ -57,6 +57,10 @@ def trace(
     Without TRAJECTORY it lists the slowest of late. The spans are on the job's own bus, which is
     reached by `kubectl port-forward`: you need the right to create pods/portforward. Exit codes: 0 shown, 6 nothing
     found.
+
+    \b
+    $ steelyard trace calculator --since 1h --slowest 5
+    $ steelyard trace calculator 12/3/0
     """
     from steelyard.children.bus import CLIENT_PORT
     from steelyard.children.common import bus_name

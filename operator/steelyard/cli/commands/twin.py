@@ -45,6 +45,10 @@ def twin(
     """Simulate a job under a policy, or under every policy, on the digital twin.
 
     Exit codes: 0 done, 2 bad input.
+
+    \b
+    $ steelyard twin --profile drift --gpus 48
+    $ steelyard twin --compare --profile drift -o drift.html
     """
     if recording and trace:
         raise typer.BadParameter("draws the trajectories of a --profile, not of a --recording", param_hint="--trace")

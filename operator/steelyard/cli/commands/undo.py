@@ -30,6 +30,10 @@ def undo(
     It is held, and the patch that keeps it is printed. The patch (spec.scaling.pin) is for Git, or for `kubectl apply`;
     the cluster's copy of the spec is not touched. If Argo CD or Flux keeps the job, --for is needed: what lasts belongs
     in Git. Exit codes: 0 held, 3 not allowed.
+
+    \b
+    $ steelyard undo calculator --for 1h
+    $ steelyard undo calculator --to 7
     """
     from steelyard.balance.words import changes
     from steelyard.cli import holds

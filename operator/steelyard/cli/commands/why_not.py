@@ -32,6 +32,9 @@ def why_not(
 
     Exit codes: 0 nothing stands in the way; 1 there are no metrics, without which the rules cannot be asked; 3
     something does; 6 forbidden or no such job.
+
+    \b
+    $ steelyard why-not calculator --stage sampler --to 4
     """
     from steelyard.balance.why_not import why_not as asked
     from steelyard.cli.explain_text import rules_lines
