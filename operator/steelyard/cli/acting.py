@@ -63,7 +63,7 @@ def look(session: Session, name: str) -> Situation:
     if read.resource is None:
         raise NotAllowed("spec", name, f"{read.broken}; correct the job first")
     ledger = completed([found for revision in revisions if (found := _entry(revision)) is not None])
-    return Situation(job, Seen(read.resource, ledger), user, datetime.now(UTC))
+    return Situation(job, Seen(read.resource, ledger), str(user), datetime.now(UTC))
 
 
 def _entry(revision: Object) -> AllocationRevision | None:

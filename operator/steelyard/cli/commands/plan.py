@@ -64,30 +64,24 @@ def plan(
     from steelyard.balance import coldstart
     from steelyard.cli import plan_job, plan_output
 
-    model_row, hardware_row = _known(coldstart.model_row(model)), _known(coldstart.hardware_row(hardware))
+    model_row, hardware_row = _possible(coldstart.model_row(model)), _possible(coldstart.hardware_row(hardware))
     lengths = _lengths(requests, prompt_tokens, output_tokens, sigma, context)
     question = coldstart.Question(model_row, hardware_row, lengths, gpus, batch, context, prediction_error)
-    found = _feasible(_known(coldstart.plan(question)))
+    found = _possible(coldstart.plan(question))
     if polish:
         found = coldstart.polish(question, found)
     if output is Format.YAML:
-        typer.echo(_feasible(plan_job.as_job(question, found, plan_output.notes(question, found))), nl=False)
+        typer.echo(_possible(plan_job.as_job(question, found, plan_output.notes(question, found))), nl=False)
     else:
         show("Plan", [plan_output.document(question, found)], plan_output.lines(question, found), output)
 
 
-def _known(given: T | BadInput) -> T:
-    """What was given, or a usage error that names field, value and rule."""
-    from steelyard.balance.coldstart import BadInput
+def _possible(found: T | BadInput | Infeasible) -> T:
+    """What was found; else what is wrong with the question, or that it has no answer, and the command ends."""
+    from steelyard.balance.coldstart import BadInput, Infeasible
 
-    if isinstance(given, BadInput):
-        raise typer.BadParameter(str(given))
-    return given
-
-
-def _feasible(found: T | Infeasible) -> T:
-    from steelyard.balance.coldstart import Infeasible
-
+    if isinstance(found, BadInput):
+        raise typer.BadParameter(str(found))
     if isinstance(found, Infeasible):
         complain(codes.NO_PLAN, "", found.constraint)
         raise typer.Exit(codes.NO_PLAN.exit)
@@ -101,7 +95,7 @@ def _lengths(
 
     if requests is None:
         longest = coldstart.CONTEXT if context is None else context
-        assumed = _known(coldstart.lognormal(prompt_tokens, output_tokens, sigma, longest))
+        assumed = _possible(coldstart.lognormal(prompt_tokens, output_tokens, sigma, longest))
         note(
             f"no --requests: assuming prompts of {prompt_tokens:,} tokens, lognormal outputs of {output_tokens:,} "
             f"on average, sigma {sigma:g}, {assumed.longest:,} at most in all"
@@ -109,7 +103,7 @@ def _lengths(
         return assumed
     try:
         with requests.open(encoding="utf-8") as lines:
-            return _known(coldstart.parse(lines))
+            return _possible(coldstart.parse(lines))
     except OSError as error:
         raise typer.BadParameter(f"{requests}: {error.strerror}", param_hint="--requests") from error
     except UnicodeDecodeError as error:
