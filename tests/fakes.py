@@ -19,7 +19,7 @@ from steelyard.cluster import kinds
 from steelyard.cluster.changes import Action, Change, changes
 from steelyard.cluster.pool_records import Pool
 from steelyard.cluster.records import JobKey
-from steelyard.cluster.store import Store
+from steelyard.cluster.store import FOR_GOOD, Store
 from steelyard.cluster.view import PoolView, View, litter
 from tests.fake_objects import Object, applied, gpus_of, merged, owners, pod_of, runs, workload_status
 
@@ -59,6 +59,8 @@ class FakeCluster:
     """Writes until `Killed`."""
     refuses: Exception | None = None
     """What `apply` raises."""
+    refuses_to_record: Exception | None = None
+    """What `record` raises."""
     stuck: dict[str, str] = field(default_factory=dict)
     """Pod name -> what the kubelet says about its volumes."""
     events: list[Told] = field(default_factory=list)
@@ -73,7 +75,6 @@ class FakeCluster:
     def __post_init__(self) -> None:
         self.store = Store()
         self.objects: dict[tuple[str, str, str], Object] = {}
-        self._acknowledged: dict[str, int] = {}
         self._numbers = iter(range(1, 10**9))
 
     # What the controller sees: steelyard.cluster.Cluster
@@ -83,6 +84,8 @@ class FakeCluster:
 
     async def record(self, job: AgenticRLJob, revision: AllocationRevision) -> AllocationRevision:
         key = "AllocationRevision", job.metadata.namespace, revision.metadata.name
+        if self.refuses_to_record:
+            raise self.refuses_to_record
         if key not in self.objects:
             self._count_write(f"record {key[2]}")
             body = {
@@ -109,7 +112,7 @@ class FakeCluster:
             raise self.refuses
         for pod in litter(view):
             self._remove(self.objects["Pod", view.job.key[0], pod.name])
-        todo = changes(view.job.metadata.uid, wanted, view.children, self._acknowledged)
+        todo = changes(view.job.metadata.uid, wanted, view.children, self.store.acknowledged)
         return [change for change in todo if self._carry_out(change, view.job.key[0])]
 
     async def set_status(self, view: View, status: JobStatus) -> None:
@@ -230,7 +233,7 @@ class FakeCluster:
         body["metadata"]["managedFields"] = [*fields, entry]
         self._put(body)
         after = self.objects[key]
-        self._acknowledged[after["metadata"]["uid"]] = after["metadata"]["generation"]
+        self.store.acknowledge(after)
         return before is None or after["spec" if "spec" in after else "data"] != before.get("spec", before.get("data"))
 
     def _count_write(self, what: str) -> None:
@@ -259,7 +262,7 @@ class FakeCluster:
         metadata = obj["metadata"]
         key = obj["kind"], metadata["namespace"], metadata["name"]
         if self.objects.pop(key, None):
-            self.store.remove(KINDS[key[0]], key[1], key[2], metadata["uid"])
+            self.store.remove(KINDS[key[0]], key[1], key[2], metadata["uid"], FOR_GOOD)
         self._log_gpus()
 
     def _reconcile(self, obj: Object) -> None:

@@ -30,7 +30,8 @@ def register(
         obj = dict(event["object"])
         if event["type"] == "DELETED":
             metadata = obj["metadata"]
-            sink.remove(kinds.JOB, metadata["namespace"], metadata["name"], metadata["uid"])
+            version = int(metadata["resourceVersion"])
+            sink.remove(kinds.JOB, metadata["namespace"], metadata["name"], metadata["uid"], version)
         else:
             sink.put(kinds.JOB, obj)
 

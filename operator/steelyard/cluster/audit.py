@@ -13,7 +13,7 @@ from steelyard.cluster import kinds
 from steelyard.cluster.client import Client
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import Object
-from steelyard.cluster.store import Store
+from steelyard.cluster.store import FOR_GOOD, Store
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +52,14 @@ class Audit:
         alive = {obj["metadata"]["uid"] for obj in listed}
         ghosts = [(key, uid) for key, uid in before.items() if uid not in alive and self._knows(key, uid)]
         for key, uid in ghosts:
-            self._store.remove(kinds.JOB, *key, uid)
+            self._store.remove(kinds.JOB, *key, uid, FOR_GOOD)
         self.misses = self.misses + 1 if missed or ghosts else 0
 
     def _is_news(self, obj: Object) -> bool:
         metadata = obj["metadata"]
         known = self._store.job((metadata["namespace"], metadata["name"]))
         if known is None or known.metadata.uid != metadata["uid"]:
-            return not self._store.is_buried(metadata["uid"])
+            return not self._store.is_buried(metadata)
         return known.metadata.generation < int(metadata["generation"])
 
     def _knows(self, key: tuple[str, str], uid: str) -> bool:

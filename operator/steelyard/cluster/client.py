@@ -1,12 +1,13 @@
 """One connection to the API server for the whole operator: dicts in, dicts out, bounded in number and in time.
 
-Writes pass a fence first (`lease.py`): an operator that lost its Lease can read but not write.
+Writes pass a fence (`lease.py`): an operator that lost its Lease can read but not write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -51,8 +52,9 @@ class Patch(StrEnum):
     MERGE = "application/merge-patch+json"
 
 
-def no_fence() -> None:
+def no_fence() -> float:
     """For clients that only read."""
+    return math.inf
 
 
 class Client:
@@ -62,21 +64,20 @@ class Client:
         self._api = api
         self._count = count
         self._lanes = {Lane.BULK: asyncio.Semaphore(24), Lane.STATUS: asyncio.Semaphore(8)}
-        self.fence: Callable[[], None] = no_fence
+        self.fence: Callable[[], float] = no_fence
+        """Seconds that a write which begins now may take; raises NotLeader when none may begin."""
 
     async def close(self) -> None:
         await self._api.close()
 
-    async def get(self, path: str, **params: str) -> Object:
-        return await self._request("GET", path, params=params, lane=Lane.STATUS)
+    async def get(self, path: str, lane: Lane = Lane.STATUS, **params: str) -> Object:
+        return await self._request("GET", path, params=params, lane=lane, fenced=False)
 
     async def create(self, kind: Kind, body: Object, lane: Lane = Lane.BULK) -> Object:
-        self.fence()
         return await self._request("POST", kind.path(body["metadata"]["namespace"]), body, lane=lane)
 
     async def apply(self, body: Object) -> Object:
         """Server-side apply of a child, taking the fields that are ours from whoever else changed them."""
-        self.fence()
         metadata = body["metadata"]
         path = BY_NAME[body["kind"]].path(metadata["namespace"], metadata["name"])
         return await self.patch(path, body, Patch.APPLY, params={"force": "true"})
@@ -90,19 +91,17 @@ class Client:
         params: dict[str, str] | None = None,
         lane: Lane = Lane.BULK,
     ) -> Object:
-        self.fence()
         params = {"fieldManager": FIELD_MANAGER, **(params or {})}
         return await self._request("PATCH", path, body, content_type=how, params=params, lane=lane)
 
     async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> None:
         """Delete the object that has this uid, not one that took its name since."""
-        self.fence()
         body = {"propagationPolicy": propagation, "preconditions": {"uid": uid}}
         await self._request("DELETE", path, body)
 
     async def unfenced(self, method: str, path: str, body: Object | None = None, seconds: float = 5.0) -> Object:
         """For the Lease alone, which is what the fence is made of."""
-        return await self._request(method, path, body, lane=Lane.STATUS, seconds=seconds)
+        return await self._request(method, path, body, lane=Lane.STATUS, seconds=seconds, fenced=False)
 
     async def list_pages(self, path: str, selector: str) -> tuple[list[Object], str]:
         """Every object of a collection and the resourceVersion to watch from."""
@@ -141,17 +140,18 @@ class Client:
         params: dict[str, str] | None = None,
         lane: Lane = Lane.BULK,
         seconds: float = REQUEST_SECONDS,
+        fenced: bool = True,
     ) -> Object:
-        timeout = aiohttp.ClientTimeout(total=seconds)
-        async with (
-            self._lanes[lane],
-            self._response(method, path, body, content_type=content_type, params=params, timeout=timeout) as response,
-        ):
-            try:
-                answer: Object = await response.json(content_type=None)
-            except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-                raise Unavailable(f"{method} {path}: {error!r}") from error
-            return answer
+        async with self._lanes[lane]:
+            # The fence is asked when the request goes out, however long that had to wait for its turn.
+            timeout = aiohttp.ClientTimeout(total=min(seconds, self.fence()) if fenced else seconds)
+            sent = self._response(method, path, body, content_type=content_type, params=params, timeout=timeout)
+            async with sent as response:
+                try:
+                    answer: Object = await response.json(content_type=None)
+                except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+                    raise Unavailable(f"{method} {path}: {error!r}") from error
+                return answer
 
     @asynccontextmanager
     async def _response(
@@ -185,10 +185,12 @@ class Client:
 
 async def _error(method: str, path: str, response: aiohttp.ClientResponse) -> ClusterError:
     try:
-        message = json.loads(await response.text())["message"]
-    except (ValueError, KeyError, TypeError, TimeoutError, aiohttp.ClientError):
-        message = response.reason or "no reason given"
-    return of_status(response.status, f"{method} {path}: {message}")
+        said = json.loads(await response.text())
+        message, details = said["message"], said.get("details") or {}
+    except (ValueError, KeyError, TypeError, AttributeError, TimeoutError, aiohttp.ClientError):
+        message, details = response.reason or "no reason given", {}
+    causes = frozenset(cause.get("reason", "") for cause in details.get("causes") or ())
+    return of_status(response.status, f"{method} {path}: {message}", causes)
 
 
 async def connect(kubeconfig: Path | None, count: Count) -> Client:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class ClusterError(Exception):
     """The API server did not do what was asked; the text is fit for a condition."""
 
 
 class Unavailable(ClusterError):
-    """Not now: no answer, overloaded or broken. Asking again later helps."""
+    """Not now: no answer, overloaded, broken or about to go. Asking again later helps, and nobody need be told."""
 
 
 class NotLeader(Unavailable):
@@ -55,9 +57,12 @@ class NoKubectl(ClusterError):
     """There is no kubectl to run."""
 
 
-def of_status(status: int, message: str) -> ClusterError:
-    """The error that an HTTP status stands for."""
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+
+
+def of_status(status: int, message: str, causes: Collection[str] = ()) -> ClusterError:
+    """The error that an HTTP status stands for. `causes` are reasons of the API server's own."""
     kinds: dict[int, type[ClusterError]] = {404: NotFound, 409: Conflict, 410: Expired}
-    if status == 429 or status >= 500:
+    if status == 429 or status >= 500 or NAMESPACE_TERMINATING in causes:  # the job itself is about to go
         return Unavailable(message)
     return kinds.get(status, Refused)(message)

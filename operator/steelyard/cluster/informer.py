@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from steelyard.cluster.client import Client
-from steelyard.cluster.errors import ClusterError, Expired, NotFound, Refused
+from steelyard.cluster.errors import ClusterError, Expired, NotFound, Refused, Unavailable
 from steelyard.cluster.kinds import Kind, Object
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Sink(Protocol):
 
     def put(self, kind: Kind, obj: Object) -> None: ...
 
-    def remove(self, kind: Kind, namespace: str, name: str, uid: str) -> None: ...
+    def remove(self, kind: Kind, namespace: str, name: str, uid: str, version: int) -> None: ...
 
 
 class Informer:
@@ -62,10 +62,13 @@ class Informer:
         shortest, longest = BACKOFF_SECONDS
         backoff = shortest
         while True:
+            before = self._version
             try:
                 if not self._version and not self._streams:
                     await self._list()
                 await self._watch()
+                if self._version == before:  # a proxy that hangs up at once must not keep us busy
+                    raise Unavailable(f"the watch of {self._path} ended without a word")
                 backoff = shortest
             except Expired:
                 self._version = ""
@@ -80,8 +83,8 @@ class Informer:
                 self._version, self._streams = "", False
             except ClusterError as error:
                 log.info("%s", error)
+                backoff = shortest if self._version != before else min(backoff * 2, longest)
                 await asyncio.sleep(backoff)
-                backoff = min(backoff * 2, longest)
 
     async def _list(self) -> None:
         items, version = await self._client.list_pages(self._path, self._selector)
@@ -105,7 +108,8 @@ class Informer:
                     fresh = False
                     self._complete(seen, metadata["resourceVersion"])
             elif kind == "DELETED":
-                self._remove(metadata["uid"], metadata.get("namespace", ""), metadata["name"])
+                place = metadata.get("namespace", ""), metadata["name"]
+                self._remove(metadata["uid"], place, int(metadata["resourceVersion"]))
             else:
                 self._put(obj)
                 seen.add(metadata["uid"])
@@ -114,17 +118,20 @@ class Informer:
 
     def _put(self, obj: Object) -> None:
         metadata: dict[str, Any] = obj["metadata"]
-        self._known[metadata["uid"]] = metadata.get("namespace", ""), metadata["name"]
-        self._sink.put(self.kind, obj)
+        place = self._known[metadata["uid"]] = metadata.get("namespace", ""), metadata["name"]
+        try:
+            self._sink.put(self.kind, obj)
+        except Exception:  # one object that we cannot read must not end the operator of all others, again and again
+            log.exception("a bug: %s %s is left out", self.kind.name, "/".join(filter(None, place)))
 
-    def _remove(self, uid: str, namespace: str, name: str) -> None:
+    def _remove(self, uid: str, place: tuple[str, str], version: int) -> None:
         self._known.pop(uid, None)
-        self._sink.remove(self.kind, namespace, name, uid)
+        self._sink.remove(self.kind, *place, uid, version)
 
     def _complete(self, seen: set[str], version: str) -> None:
-        """The state is whole: what we knew and did not see is gone."""
+        """The state is whole: what we knew and did not see is gone. Without a version nobody could look."""
         for uid in self._known.keys() - seen:
-            self._remove(uid, *self._known[uid])
+            self._remove(uid, self._known[uid], int(version or 0))
         self._version = version
         self.last_heard = self._clock()
         self.present = True

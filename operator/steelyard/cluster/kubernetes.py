@@ -21,8 +21,8 @@ from steelyard.cluster.informer import Informer
 from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.ledger import prunable
 from steelyard.cluster.pool_records import Pool
-from steelyard.cluster.records import Child, JobKey, Pod
-from steelyard.cluster.store import Store
+from steelyard.cluster.records import Child, JobKey, Pod, edition
+from steelyard.cluster.store import FOR_GOOD, Store
 from steelyard.cluster.view import PoolView, View, litter
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,6 @@ class KubernetesCluster:
             self._informers.append(self._informer(kinds.POOL, None))
         self._jobs_read = False
         self._creating = asyncio.Semaphore(JOBS_CREATING)
-        self._acknowledged: dict[str, int] = {}
         self._repaired: dict[tuple[str, str, str], float] = {}
         self.audit = Audit(client, self.store, self._namespaces)
 
@@ -145,7 +144,7 @@ class KubernetesCluster:
         await self._sweep(view)
         todo = [
             change
-            for change in changes(owner, wanted, view.children, self._acknowledged)
+            for change in changes(owner, wanted, view.children, self.store.acknowledged)
             if not (change.drift and self._repaired_lately(owner, change))
         ]
         if len(todo) < MANY_CHANGES:
@@ -159,7 +158,7 @@ class KubernetesCluster:
         try:
             await self._put_status(kinds.JOB, metadata, status.to_dict())
         except NotFound:
-            self.store.remove(kinds.JOB, namespace, name, view.job.metadata.uid)
+            self.store.remove(kinds.JOB, namespace, name, view.job.metadata.uid, FOR_GOOD)
 
     async def why_stuck(self, view: View, now: Instant) -> dict[str, str]:
         said: dict[str, str] = {}
@@ -184,7 +183,7 @@ class KubernetesCluster:
         try:
             await self._put_status(kinds.POOL, {"name": pool.name, "uid": pool.metadata.uid}, status.to_dict())
         except NotFound:
-            self.store.remove(kinds.POOL, "", pool.name, pool.metadata.uid)
+            self.store.remove(kinds.POOL, "", pool.name, pool.metadata.uid, FOR_GOOD)
 
     async def pool_event(self, pool: Pool, kind: str, reason: str, message: str) -> None:
         await self._tell(event_about(kinds.POOL, pool.metadata, kind, reason, message))
@@ -235,8 +234,8 @@ class KubernetesCluster:
         else:
             answer = await self._client.apply(change.manifest)
         self.store.put(kind, {**answer, "kind": kind.name})
-        self._acknowledged[answer["metadata"]["uid"]] = _edition(answer)
-        return change.child is None or _edition(answer) != change.child.edition
+        self.store.acknowledge(answer)
+        return change.child is None or edition(answer["metadata"]) != change.child.edition
 
     async def _sweep(self, view: View) -> None:
         """A trainer that outlived its Job would train beside its successor; pods of Deployments are adopted instead.
@@ -257,7 +256,6 @@ class KubernetesCluster:
             await self._client.delete(path, uid=child.uid, propagation=how)
         except (NotFound, Conflict):
             return  # gone already, or another object has its name by now
-        self._acknowledged.pop(child.uid, None)
 
     async def _rank(self, manifest: Manifest, view: View, costs: Mapping[str, int]) -> None:
         """Tell the ReplicaSet which of the pods have least to lose."""
@@ -320,8 +318,3 @@ def _scale(manifest: Manifest) -> Object:
     if manifest["kind"] == "Job":
         return {"suspend": False, "parallelism": manifest["spec"]["parallelism"]}
     return {"replicas": manifest["spec"]["replicas"]}
-
-
-def _edition(obj: Object) -> int:
-    metadata = obj["metadata"]
-    return int(metadata.get("generation") or metadata["resourceVersion"])

@@ -44,10 +44,12 @@ class Lease:
     def held(self) -> bool:
         return self._clock() < self._held_until
 
-    def fence(self) -> None:
-        """Raises NotLeader unless the Lease is ours now."""
-        if not self.held:
+    def fence(self) -> float:
+        """For how many seconds the Lease is surely ours. Raises NotLeader when it is not."""
+        left = self._held_until - self._clock()
+        if left <= 0:
             raise NotLeader(f"{self._identity} does not hold the Lease {self._namespace}/{self._name}")
+        return left
 
     async def run(self) -> None:
         """Acquire and renew until cancelled."""

@@ -67,7 +67,7 @@ class Child:
     uid: str
     resource_version: int
     edition: int
-    """Rises when the object's content does: its generation, or the resourceVersion of kinds without one."""
+    """See `edition`."""
     owner: str | None
     """uid of the controlling owner."""
     digest: str | None
@@ -161,7 +161,7 @@ def child(kind: str, obj: Mapping[str, Any]) -> Child:
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=version,
-        edition=generation or version,
+        edition=edition(metadata),
         owner=_owner(metadata),
         digest=annotations.get(ANNOTATION_DIGEST),
         touched_by=_touched_by(managed),
@@ -177,6 +177,11 @@ def child(kind: str, obj: Mapping[str, Any]) -> Child:
         message=ended.get("message", ""),
         images=annotations.get(ANNOTATION_IMAGES),
     )
+
+
+def edition(metadata: Mapping[str, Any]) -> int:
+    """Rises when the object's content does: its generation, or the resourceVersion of kinds without one."""
+    return int(metadata.get("generation") or metadata["resourceVersion"])
 
 
 def pod(obj: Mapping[str, Any]) -> Pod:

@@ -6,9 +6,10 @@ Informers, kopf's job events and the answers to our own writes all end here; res
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from steelyard.api import InvalidResource
 from steelyard.api.names import LABEL_JOB
@@ -23,8 +24,11 @@ log = logging.getLogger(__name__)
 
 
 GRAVES = 4096
-"""Deleted objects to remember: long enough for answers to our own writes that are still under way."""
+"""Removed objects to remember: long enough for answers to our own writes that are still under way."""
 
+
+FOR_GOOD = sys.maxsize
+"""The version of a removal that nothing with this uid outlives."""
 
 R = TypeVar("R", Child, Pod, Revision)
 
@@ -50,7 +54,9 @@ class Store:
         self._autoscalers: dict[tuple[str, str], str] = {}
         self._quotas: dict[tuple[str, str], Left] = {}
         self._owners: dict[str, JobKey] = {}
-        self._buried: dict[str, None] = {}
+        self._buried: dict[str, int] = {}
+        self.acknowledged: dict[str, int] = {}
+        """uid of a child -> the edition our last write left it at."""
 
     @property
     def jobs(self) -> frozenset[JobKey]:
@@ -107,10 +113,10 @@ class Store:
         return tuple(pod for pod in pods if born is None or pod.created < born.timestamp())
 
     def put(self, kind: Kind, obj: Object) -> None:
-        """Take what is newer than what we have. Objects that were deleted do not come back."""
+        """Take what is newer than what we have. What was removed comes back only in a newer version."""
         metadata = obj["metadata"]
-        uid, name, namespace = metadata["uid"], metadata["name"], metadata.get("namespace", "")
-        if uid in self._buried:
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        if self.is_buried(metadata):
             return
         if kind is kinds.JOB:
             self._put_job(obj)
@@ -123,8 +129,15 @@ class Store:
         elif owner := (metadata.get("labels") or {}).get(LABEL_JOB):
             self._put_belonging((namespace, owner), kind, obj)
 
-    def remove(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
-        self._bury(uid)
+    def acknowledge(self, child: Object) -> None:
+        """This is how our last write left it: another edition is somebody else's."""
+        metadata = child["metadata"]
+        if not self.is_buried(metadata):
+            self.acknowledged[metadata["uid"]] = records.edition(metadata)
+
+    def remove(self, kind: Kind, namespace: str, name: str, uid: str, version: int) -> None:
+        """It was deleted, or is none of ours any more, in this version of the collection."""
+        self._bury(uid, version)
         if kind is kinds.AUTOSCALER:
             self._put_autoscaler(namespace, name, None)
             return
@@ -142,24 +155,16 @@ class Store:
                 del self._pools[name]
                 self._tell_jobs_of(name)
             return
-        if (owner := self._owners.pop(uid, None)) is None:
-            return
-        mine = self._belongings[owner]
-        if kind is kinds.POD:
-            _drop(mine.pods, name, uid)
-        elif kind is kinds.REVISION:
-            _drop(mine.revisions, name, uid)
-        else:
-            _drop(mine.children, (kind.name, name), uid)
-        if not (mine.pods or mine.revisions or mine.children):
-            del self._belongings[owner]
-        self._tell(owner)
+        if uid in self._owners:
+            self._drop_belonging(kind, name, uid)
 
-    def is_buried(self, uid: str) -> bool:
-        return uid in self._buried
+    def is_buried(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether this is an object as it was before it was removed."""
+        return int(metadata["resourceVersion"]) <= self._buried.get(metadata["uid"], -1)
 
-    def _bury(self, uid: str) -> None:
-        self._buried[uid] = None
+    def _bury(self, uid: str, version: int) -> None:
+        self.acknowledged.pop(uid, None)
+        self._buried[uid] = version
         if len(self._buried) > GRAVES:
             del self._buried[next(iter(self._buried))]
 
@@ -214,20 +219,36 @@ class Store:
             if key[0] == namespace and any(("Deployment", found) in mine.children for found in (old, target) if found):
                 self.on_change(key)
 
+    def _drop_belonging(self, kind: Kind, name: str, uid: str) -> None:
+        owner = self._owners.pop(uid)
+        mine = self._belongings[owner]
+        if kind is kinds.POD:
+            _drop(mine.pods, name, uid)
+        elif kind is kinds.REVISION:
+            _drop(mine.revisions, name, uid)
+        else:
+            _drop(mine.children, (kind.name, name), uid)
+        if not (mine.pods or mine.revisions or mine.children):
+            del self._belongings[owner]
+        self._tell(owner)
+
     def _put_belonging(self, owner: JobKey, kind: Kind, obj: Object) -> None:
+        name, uid = obj["metadata"]["name"], obj["metadata"]["uid"]
+        if self._owners.get(uid, owner) != owner:
+            self._drop_belonging(kind, name, uid)  # its label names another job now
         mine = self._belongings.setdefault(owner, _Belongings())
         if kind is kinds.POD:
-            changed = _keep(mine.pods, obj["metadata"]["name"], records.pod(obj))
+            changed = _keep(mine.pods, name, records.pod(obj))
         elif kind is kinds.REVISION:
             try:
-                changed = _keep(mine.revisions, obj["metadata"]["name"], records.revision(obj))
+                changed = _keep(mine.revisions, name, records.revision(obj))
             except InvalidResource as error:
-                log.warning("ignoring the revision %s of %s/%s: %s", obj["metadata"]["name"], *owner, error)
+                log.warning("ignoring the revision %s of %s/%s: %s", name, *owner, error)
                 return
         else:
             found = records.child(kind.name, obj)
             changed = _keep(mine.children, (found.kind, found.name), found)
-        self._owners[obj["metadata"]["uid"]] = owner
+        self._owners[uid] = owner
         if changed:
             self._tell(owner)
 

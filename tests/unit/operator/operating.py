@@ -46,7 +46,7 @@ class Operated:
     def restart(self) -> None:
         """An operator without memory."""
         self.cluster.dies_after = None
-        self.cluster._acknowledged.clear()
+        self.cluster.store.acknowledged.clear()
         deps = Dependencies(self.cluster, NoMetrics(), self.images, Telemetry(), lambda: self.cluster.now)
         self.job = Job(KEY, deps)
 

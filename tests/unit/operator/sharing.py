@@ -45,7 +45,7 @@ class Sharing:
         """An operator without memory; it sees the cluster through `seen`."""
         seen = seen or self.cluster
         self.cluster.dies_after = None
-        self.cluster._acknowledged.clear()
+        self.cluster.store.acknowledged.clear()
         self.telemetry = Telemetry()
         self.deps = Dependencies(seen, NoMetrics(), IMAGES, self.telemetry, lambda: self.cluster.now)
         self.jobs: dict[str, Job] = {}

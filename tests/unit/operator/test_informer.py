@@ -12,6 +12,8 @@ from steelyard.cluster import informer as informer_module
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import Expired, NotFound, Refused, Unavailable
 from steelyard.cluster.informer import INITIAL_EVENTS_END, Informer
+from steelyard.cluster.store import Store
+from tests.builders import job_manifest
 
 Object = dict[str, Any]
 
@@ -54,12 +56,14 @@ class Seen:
     def put(self, kind: kinds.Kind, obj: Object) -> None:
         self.names.add(obj["metadata"]["name"])
 
-    def remove(self, kind: kinds.Kind, namespace: str, name: str, uid: str) -> None:
+    def remove(self, kind: kinds.Kind, namespace: str, name: str, uid: str, version: int) -> None:
         self.names.discard(name)
 
 
-async def follow(script: Script, *, optional: bool = False) -> tuple[Informer, Seen, Callable[[], Awaitable[None]]]:
-    seen = Seen()
+async def follow(
+    script: Script, *, optional: bool = False, sink: Seen | None = None
+) -> tuple[Informer, Seen, Callable[[], Awaitable[None]]]:
+    seen = sink or Seen()
     informer = Informer(script, kinds.POD, seen, optional=optional)  # type: ignore[arg-type]  # only what it calls
     task = asyncio.create_task(informer.run())
 
@@ -97,6 +101,30 @@ async def test_a_broken_watch_goes_on_from_its_last_bookmark() -> None:
 
     assert script.asked[1]["resourceVersion"] == "9"
     assert seen.names == set()
+    await stop()
+
+
+async def test_a_watch_that_ends_without_a_word_is_not_opened_again_at_once() -> None:
+    script = Script([bookmark(3, end=True)], *[[]] * 1000)
+    _, _, stop = await follow(script)
+
+    assert 3 < len(script.asked) < 100, "0.05 s, and 2 ms from one to the next"
+    await stop()
+
+
+async def test_one_object_that_cannot_be_read_leaves_the_others_be(caplog: pytest.LogCaptureFixture) -> None:
+    class Choosy(Seen):
+        def put(self, kind: kinds.Kind, obj: Object) -> None:
+            if obj["metadata"]["name"] == "odd":
+                raise KeyError("spec")
+            super().put(kind, obj)
+
+    script = Script([("ADDED", obj("odd", 1)), ("ADDED", obj("a", 2)), bookmark(3, end=True)])
+    informer, seen, stop = await follow(script, sink=Choosy())
+
+    assert informer.synced.is_set()
+    assert seen.names == {"a"}
+    assert "Pod default/odd is left out" in caplog.text
     await stop()
 
 
@@ -147,3 +175,38 @@ async def test_an_optional_kind_that_may_not_be_read_is_as_good_as_absent() -> N
     assert informer.synced.is_set()
     assert not informer.present
     await stop()
+
+
+async def test_what_could_not_be_read_for_a_while_is_there_again_once_it_can() -> None:
+    """Rights that come back show the same objects, in the same versions."""
+    monitor = obj("a", 7)
+    monitor["metadata"]["labels"] = {"steelyard.dev/job": "calculator"}
+
+    class Forgetful(Script):
+        forbidden = 1
+
+        async def list_pages(self, path: str, selector: str) -> tuple[list[Object], str]:
+            if self.forbidden:
+                self.forbidden -= 1
+                raise Refused("podmonitors is forbidden")
+            return [monitor], "9"
+
+    store = Store()
+    store.put(kinds.JOB, a_job())
+    script = Forgetful([("ADDED", monitor), bookmark(8, end=True), Refused("podmonitors is forbidden")], [], [])
+    informer = Informer(script, kinds.POD_MONITOR, store, optional=True)  # type: ignore[arg-type]
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(0.05)
+
+    view = store.view(("default", "calculator"), monitored=True)
+    assert script.forbidden == 0
+    assert view is not None
+    assert ("PodMonitor", "a") in view.children
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def a_job() -> Object:
+    job = job_manifest()
+    job["metadata"] |= {"uid": "job-1", "resourceVersion": "1", "generation": 1}
+    return job

@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.cluster import kinds
 from steelyard.cluster.resource_quota import least, left_by
-from steelyard.cluster.store import Store
+from steelyard.cluster.store import FOR_GOOD, Store
 from steelyard.cluster.view import seen
 from tests.builders import a_job, job_manifest
 from tests.unit.operator.operating import FIXED, KEY, Operated
@@ -96,7 +96,7 @@ def test_the_quota_of_another_namespace_and_one_that_is_gone_bind_nobody() -> No
     elsewhere["metadata"]["namespace"] = "elsewhere"
     store.put(kinds.QUOTA, elsewhere)
     store.put(kinds.QUOTA, a_quota({GPUS: "1"}, {}))
-    store.remove(kinds.QUOTA, "default", "team", "team")
+    store.remove(kinds.QUOTA, "default", "team", "team", FOR_GOOD)
 
     view = store.view(KEY, monitored=False)
     assert view is not None

@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.cluster import kinds
 from steelyard.cluster.records import JobKey
-from steelyard.cluster.store import Store
+from steelyard.cluster.store import FOR_GOOD, Store
 from tests.builders import a_revision, job_manifest, pool_manifest
 
 KEY = "default", "calculator"
@@ -68,18 +68,51 @@ def test_an_older_version_does_not_come_back(store: Watched) -> None:
 
 def test_a_late_answer_does_not_revive_what_was_deleted(store: Watched) -> None:
     store.put(DEPLOYMENT, a_deployment(5))
-    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1")
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1", 7)
     store.put(DEPLOYMENT, a_deployment(6))
+    store.acknowledge(a_deployment(6))
 
     assert replicas(store) is None
+    assert store.acknowledged == {}
+
+
+def test_a_child_whose_label_was_taken_away_and_put_back_is_the_jobs_again(store: Watched) -> None:
+    """A watch of labelled objects says DELETED when only the label went."""
+    store.put(DEPLOYMENT, a_deployment(5))
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1", 6)
+    store.put(DEPLOYMENT, a_deployment(7, replicas=2))
+
+    assert replicas(store) == 2
+
+
+def test_a_child_whose_label_names_another_job_is_the_other_jobs_alone(store: Watched) -> None:
+    store.put(DEPLOYMENT, a_deployment(5))
+    moved = a_deployment(6)
+    moved["metadata"]["labels"] = {"steelyard.dev/job": "other"}
+    store.calls.clear()
+
+    store.put(DEPLOYMENT, moved)
+
+    assert replicas(store) is None
+    assert store.calls == [KEY, ("default", "other")]
 
 
 def test_a_deletion_of_the_one_before_leaves_its_successor(store: Watched) -> None:
     store.put(DEPLOYMENT, a_deployment(5))
     store.put(DEPLOYMENT, a_deployment(7, uid="d-2"))
-    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1")
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1", 8)
 
     assert replicas(store) == 1
+
+
+def test_nothing_is_remembered_of_the_children_of_jobs_that_are_gone(store: Watched) -> None:
+    store.put(DEPLOYMENT, a_deployment(5))
+    store.acknowledge(a_deployment(5))
+    assert store.acknowledged == {"d-1": 1}
+
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1", 6)
+
+    assert store.acknowledged == {}
 
 
 def test_only_what_matters_wakes_the_job(store: Watched) -> None:
@@ -144,7 +177,7 @@ def test_a_revision_that_is_none_is_ignored(store: Watched) -> None:
 
 
 def test_a_deleted_job_is_gone_and_its_successor_is_another(store: Watched) -> None:
-    store.remove(kinds.JOB, *KEY, "job-1")
+    store.remove(kinds.JOB, *KEY, "job-1", FOR_GOOD)
     assert store.view(KEY, monitored=False) is None
     assert store.calls == [KEY]
 
@@ -205,8 +238,8 @@ def test_what_happens_to_a_job_and_to_what_it_leaves_behind_concerns_its_pool(
 ) -> None:
     store, pools = sharing
     store.put(DEPLOYMENT, a_deployment(5))
-    store.remove(kinds.JOB, *KEY, "job-1")
-    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1")
+    store.remove(kinds.JOB, *KEY, "job-1", FOR_GOOD)
+    store.remove(DEPLOYMENT, "default", "calculator-sampler-whole", "d-1", 6)
 
     assert pools == ["shared"] * 3
 
@@ -218,7 +251,7 @@ def test_a_pool_that_changes_concerns_itself_and_its_jobs(sharing: tuple[Watched
     if change == "its spec":
         store.put(kinds.POOL, a_pool(2, generation=2, calculator="4"))
     else:
-        store.remove(kinds.POOL, "", "shared", "pool-1")
+        store.remove(kinds.POOL, "", "shared", "pool-1", FOR_GOOD)
 
     assert (store.calls, pools) == ([KEY], ["shared"])
     assert store.pools == ({"shared"} if change == "its spec" else set())
@@ -226,7 +259,7 @@ def test_a_pool_that_changes_concerns_itself_and_its_jobs(sharing: tuple[Watched
 
 def test_pods_of_a_successor_that_names_no_pool_are_none_of_the_pools(sharing: tuple[Watched, list[str]]) -> None:
     store, _ = sharing
-    store.remove(kinds.JOB, *KEY, "job-1")
+    store.remove(kinds.JOB, *KEY, "job-1", FOR_GOOD)
     store.put(kinds.JOB, a_job(9, uid="job-2", creationTimestamp="2026-06-01T00:00:00Z"))
     for name, born in (("old", "2026-05-01T00:00:00Z"), ("new", "2026-06-02T00:00:00Z")):
         metadata = {
