@@ -73,10 +73,10 @@ class Job:
             return AT_ONCE
         before = seen(view, job.within(has.budget))
         rates = await self._read(job, before, now)
-        plan = await self._record(job, resting(before, ended, has) or balance(before, rates, now))
+        plan, unrecorded = await self._record(job, before, resting(before, ended, has) or balance(before, rates, now))
         allocation = plan.active.spec.allocation.after if plan.active else Allocation()
         changes, refused = await self._apply(view, render(view, job, allocation, images, ended, has, now), rates)
-        tick = await self._learnt(Tick(view, job, plan, rates, now, ended, refused, means=has))
+        tick = await self._learnt(Tick(view, job, plan, rates, now, ended, unrecorded or refused, means=has))
         await self._report(view, told := status(tick), [*of_plan(plan), *of_changes(changes)], now)
         self._deps.telemetry.jobs.show(self.key, tick, told)
         self._window_seconds = plan.window_seconds
@@ -97,14 +97,20 @@ class Job:
         telemetry.metrics_reads.labels(rates.unavailable.problem if rates.unavailable else "ok").inc()
         return rates
 
-    async def _record(self, job: AgenticRLJob, plan: Plan) -> Plan:
-        """First the ledger: nothing is applied that no revision holds. What the ledger holds already wins."""
-        await self._cluster.annotate(job, plan.updates)
-        if plan.revision is None:
-            return plan
-        recorded = await self._cluster.record(job, plan.revision)
+    async def _record(self, job: AgenticRLJob, before: Seen, plan: Plan) -> tuple[Plan, str | None]:
+        """First the ledger: nothing is applied that no revision holds. What the ledger holds already wins.
+
+        Also returns what the API server would not take; then everything stays as it was before the plan.
+        """
+        try:
+            await self._cluster.annotate(job, plan.updates)
+            if plan.revision is None:
+                return plan, None
+            recorded = await self._cluster.record(job, plan.revision)
+        except Refused as error:
+            return replace(plan, active=before.active, revision=None, updates={}), str(error)
         self._deps.telemetry.revisions.labels(plan.decision.action).inc()
-        return replace(plan, active=recorded)
+        return replace(plan, active=recorded), None
 
     async def _apply(self, view: View, wanted: Sequence[Manifest], rates: Rates) -> tuple[list[Change], str | None]:
         """What was changed, or what the API server would not take."""

@@ -136,3 +136,19 @@ async def test_what_the_api_server_refuses_becomes_a_condition() -> None:
 
     assert operated.condition("Degraded") == ("True", "ApplyRefused", "pods are forbidden: exceeded quota")
     assert operated.condition("Stalled")[0] == "True"
+
+
+async def test_a_ledger_that_takes_no_entry_becomes_a_condition_and_nothing_runs_that_it_does_not_hold() -> None:
+    """kubeflow/trainer#2351: a quota on allocationrevisions left a job without a word."""
+    operated = Operated(FIXED)
+    operated.cluster.refuses_to_record = Refused("exceeded quota: count/allocationrevisions.steelyard.dev")
+
+    await operated.run(3)
+
+    assert operated.condition("Stalled")[:2] == ("True", "ApplyRefused")
+    assert "count/allocationrevisions" in operated.condition("Stalled")[2]
+    assert operated.cluster.pods() == operated.cluster.pods("bus")
+    operated.cluster.refuses_to_record = None
+    await operated.run(3)
+    assert operated.condition("Stalled")[0] == "False"
+    assert operated.cluster.replicas() == RUNNING
