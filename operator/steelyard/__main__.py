@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -93,6 +94,10 @@ async def _until_stopped(
     registry = kopf.OperatorRegistry()
     login = kopf.login_with_kubeconfig if settings.kubeconfig else kopf.login_with_service_account
     handlers.register(registry, cluster.store, login, stop)
+    own = asyncio.current_task()
+    assert own is not None
+    # Until kopf has its handler: without one the kernel would not end the first process of a container.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, own.cancel)
     async with asyncio.TaskGroup() as group:
         background = [group.create_task(cluster.run()), group.create_task(lease.run())]
         await cluster.synced()  # no job is looked at before all children are known
@@ -130,6 +135,8 @@ def main() -> None:
         asyncio.run(run(settings))
     except NoCluster as error:
         sys.exit(f"{parser.prog}: {error}")
+    except asyncio.CancelledError:
+        log.info("told to stop before all was read")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import kopf
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from steelyard import handlers
@@ -107,6 +111,28 @@ def test_without_a_cluster_one_line_says_what_was_tried(
     assert "\n" not in said
 
 
+def test_an_operator_that_has_not_read_everything_yet_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    """As process 1 of a container it would else run on until it is killed, and keep the Lease from its successor."""
+    config = {
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "x", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    environment = {**os.environ, "STEELYARD_KUBECONFIG": str(tmp_path / "kubeconfig"), "STEELYARD_HTTP_PORT": "0"}
+    command = [sys.executable, "-m", "steelyard"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as operator:
+        assert operator.stderr is not None
+        while "does not answer" not in operator.stderr.readline():
+            assert operator.poll() is None
+        operator.terminate()
+        _, said = operator.communicate(timeout=30)
+
+    assert operator.returncode == 0
+    assert "told to stop" in said
+
+
 async def test_health_fails_with_its_reasons() -> None:
     """nolar/kopf#1276: a watch that ended left a zombie that called itself healthy."""
     telemetry, complaints = Telemetry(), list[str]()
@@ -133,8 +159,8 @@ class Seen:
     def put(self, kind: kinds.Kind, obj: dict[str, Any]) -> None:
         self.calls.append(("put", kind.name, obj["metadata"]["name"]))
 
-    def remove(self, kind: kinds.Kind, namespace: str, name: str, uid: str) -> None:
-        self.calls.append(("remove", kind.name, name, uid))
+    def remove(self, kind: kinds.Kind, namespace: str, name: str, uid: str, version: int) -> None:
+        self.calls.append(("remove", kind.name, name, uid, str(version)))
 
 
 async def nothing() -> None:
@@ -152,14 +178,14 @@ async def test_kopf_is_asked_for_events_alone_so_that_it_leaves_no_trace_on_the_
 
     (handler,) = registry._watching.get_all_handlers()
     body = job_manifest()
-    body["metadata"]["uid"] = "u"
+    body["metadata"] |= {"uid": "u", "resourceVersion": "7"}
     await handler.fn(event={"type": None, "object": body})
     await handler.fn(event={"type": "MODIFIED", "object": body})
     await handler.fn(event={"type": "DELETED", "object": body})
     assert seen.calls == [
         ("put", "AgenticRLJob", "calculator"),
         ("put", "AgenticRLJob", "calculator"),
-        ("remove", "AgenticRLJob", "calculator", "u"),
+        ("remove", "AgenticRLJob", "calculator", "u", "7"),
     ]
 
 
