@@ -1,4 +1,5 @@
-{{/* What the operator may do in the namespaces it serves. It reads no Secret and grants no right. */}}
+{{/* What the operator may do in the namespaces it serves. It reads no Secret and grants no right. Of what it makes,
+     get: it looks whether the name is free. */}}
 {{- define "steelyard.rules" -}}
 - apiGroups: [steelyard.dev]
   resources: [agenticrljobs]
@@ -14,13 +15,13 @@
   verbs: [get, list, watch, create, patch, delete]   # patch: what a user wrote by hand gets its job as owner
 - apiGroups: [apps]
   resources: [deployments, statefulsets]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [configmaps, services, persistentvolumeclaims]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch, delete]       # patch: pod-deletion-cost; delete: a trainer that outlived its Job
@@ -35,7 +36,7 @@
   verbs: [list, watch]                      # what a quota would refuse is not asked for
 - apiGroups: [monitoring.coreos.com]
   resources: [podmonitors]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 {{- end -}}
 
 {{/* What only an operator of the whole cluster needs: pools and definitions have no namespace. */}}

@@ -15,7 +15,7 @@ from steelyard.cluster import kinds
 from steelyard.cluster.audit import Audit
 from steelyard.cluster.changes import Action, Change, changes
 from steelyard.cluster.client import Client, Lane, Patch
-from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Unavailable
+from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from steelyard.cluster.events import event_about
 from steelyard.cluster.informer import Informer
 from steelyard.cluster.kinds import Kind, Object
@@ -232,10 +232,24 @@ class KubernetesCluster:
         if change.action is Action.SCALE:
             answer = await self._client.patch(path, {"spec": _scale(change.manifest)}, Patch.MERGE)
         else:
+            if change.child is None:
+                await self._make_sure_it_is_ours(path, change, view)
             answer = await self._client.apply(change.manifest)
         self.store.put(kind, {**answer, "kind": kind.name})
         self.store.acknowledge(answer)
         return change.child is None or edition(answer["metadata"]) != change.child.edition
+
+    async def _make_sure_it_is_ours(self, path: str, change: Change, view: View) -> None:
+        """An object of this name that is somebody else's would become the job's, and be deleted with it."""
+        try:
+            metadata = (await self._client.get(path, Lane.BULK))["metadata"]
+        except NotFound:
+            return
+        owners = {ref["uid"] for ref in metadata.get("ownerReferences") or ()}
+        label, job = (metadata.get("labels") or {}).get(LABEL_JOB), view.job.key[1]
+        if label != job and view.job.metadata.uid not in owners:
+            why = f"exists and is not this job's: it has no label {LABEL_JOB}: {job}. Rename the job, or remove it"
+            raise Refused(f"{change.kind} {change.name} {why}")
 
     async def _sweep(self, view: View) -> None:
         """A trainer that outlived its Job would train beside its successor; pods of Deployments are adopted instead.
