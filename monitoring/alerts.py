@@ -29,8 +29,9 @@ def _counted(counter: str, part: str, matcher: str = "", *by: str) -> str:
 
 def _failing(part: str, outcomes: str, share: float) -> str:
     """Units of one stage that came to nothing, of all of them."""
-    bad = _counted("steelyard_stage_units_total", part, f'outcome=~"{outcomes}"')
-    return f"{bad} / {_counted('steelyard_stage_units_total', part)} > {share}"
+    stage = f'stage="{part}"'  # pods of other stages have the name of this one where the job's name has it
+    bad = _counted("steelyard_stage_units_total", part, f'{stage}, outcome=~"{outcomes}"')
+    return f"{bad} / {_counted('steelyard_stage_units_total', part, stage)} > {share}"
 
 
 CALLS = "steelyard_tool_seconds_count"

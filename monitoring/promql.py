@@ -13,7 +13,8 @@ WINDOW = "$__rate_interval"
 SCRAPED = 'cluster=~"$cluster", job=~"$job"'
 """Which Prometheus and which scrape configuration; every value of both unless somebody chooses."""
 PARTS = "|".join(sorted((BUS, *Stage)))
-
+OF_OTHERS = "$rl_job-.+-(bus-0|environment-.+-.+|(reward-server|sampler|trainer)-.+-.+-.+)"
+"""Pods of a job whose name begins with this one's: those of `a-sampler` are not those of the samplers of `a`."""
 
 JOB = ("rl_namespace", "rl_job")
 """The labels of one job, to sum by."""
@@ -21,7 +22,12 @@ JOB = ("rl_namespace", "rl_job")
 
 def of_pods(metric: str, part: str = f"({PARTS})", **labels: str) -> str:
     """Series of the pods of one job, or of one of its stages. Pods are named `<job>-<stage>-...`."""
-    return _select(metric, f'{SCRAPED}, namespace="$namespace", pod=~"$rl_job-{part}-.+"', labels)
+    return _select(metric, f"{SCRAPED}, {_pods(part)}", labels)
+
+
+def _pods(part: str, prefix: str = "") -> str:
+    own, others = f'{prefix}pod=~"$rl_job-{part}-.+"', f'{prefix}pod!~"{OF_OTHERS}"'
+    return f'{prefix}namespace="$namespace", {own}, {others}'
 
 
 def of_claims(metric: str) -> str:
@@ -32,7 +38,7 @@ def of_claims(metric: str) -> str:
 
 def of_devices(metric: str) -> str:
     """Series of the devices that pods of one job use; exporters name the pod by either of two labels."""
-    ways = (f'{way}namespace="$namespace", {way}pod=~"$rl_job-({PARTS})-.+"' for way in ("", "exported_"))
+    ways = (_pods(f"({PARTS})", prefix) for prefix in ("", "exported_"))
     return f"({' or '.join(_select(metric, f'{SCRAPED}, {way}') for way in ways)})"
 
 

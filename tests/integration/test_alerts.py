@@ -48,11 +48,11 @@ def worker(name: str, pod: str, **labels: str) -> str:
     return f'{name}{{namespace="rl",pod="calculator-{pod}",job="rl/calculator"{more}}}'
 
 
-def units(pod: str, ok: int, bad: int, outcome: str) -> Mapping[str, str]:
+def units(stage: str, pod: str, ok: int, bad: int, outcome: str) -> Mapping[str, str]:
     """Units of one pod, so many a minute."""
     return {
-        worker("steelyard_stage_units_total", pod, outcome="ok"): f"0+{ok}x3000",
-        worker("steelyard_stage_units_total", pod, outcome=outcome): f"0+{bad}x3000",
+        worker("steelyard_stage_units_total", pod, stage=stage, outcome="ok"): f"0+{ok}x3000",
+        worker("steelyard_stage_units_total", pod, stage=stage, outcome=outcome): f"0+{bad}x3000",
     }
 
 
@@ -138,9 +138,9 @@ CASES: dict[str, Fires] = {
     "SteelyardSickReplica": of_job(
         {told("finding", symptom="SickReplica", stage="sampler"): ALWAYS}, 10, stage="sampler"
     ),
-    "SteelyardStaleTrajectories": of_job(units(TRAINER, 70, 30, "stale"), 16),
-    "SteelyardEpisodeErrors": of_job(units(ENVIRONMENT, 70, 30, "timeout"), 16),
-    "SteelyardRewardErrors": of_job(units(JUDGE, 80, 20, "failed"), 16),
+    "SteelyardStaleTrajectories": of_job(units("trainer", TRAINER, 70, 30, "stale"), 16),
+    "SteelyardEpisodeErrors": of_job(units("environment", ENVIRONMENT, 70, 30, "timeout"), 16),
+    "SteelyardRewardErrors": of_job(units("reward-server", JUDGE, 80, 20, "failed"), 16),
     "SteelyardToolErrors": of_job(
         {
             worker(CALLS, ENVIRONMENT, tool="browser", outcome="ok"): "0+60x3000",
@@ -188,6 +188,10 @@ QUIET: dict[str, tuple[str, Mapping[str, str]]] = {
     "a trainer, which has one replica": ("SteelyardStageAtMaximum", at_maximum("trainer")),
     "a stage that only grows": ("SteelyardStageFlapping", moved("Operator", "up")),
     "a stage that a user moves to and fro": ("SteelyardStageFlapping", moved("User")),
+    "environments of a job that is called calculator-reward-server": (
+        "SteelyardRewardErrors",
+        units("environment", f"reward-server-{ENVIRONMENT}", 0, 30, "failed"),
+    ),
     "a hold that ends": (
         "SteelyardHoldForgotten",
         {told("hold_since_timestamp_seconds"): HELD, told("hold_expires_timestamp_seconds"): "999999x3000"},

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from monitoring.dashboards import dashboards
+from monitoring.promql import of_pods
+from steelyard.api import Stage
+from steelyard.api.names import BUS
+from steelyard.children.common import bus_name, workload_kind, workload_name
+from steelyard.cluster.view import slots
+from tests.builders import WHOLE, a_job
 from tests.unit.monitoring import rules
 from tests.unit.monitoring.rules import RULES, Board, Rule, panels
 
@@ -105,6 +112,30 @@ def test_a_rule_sees(what: str) -> None:
     board = deepcopy(BOARDS["operator"])
     breaks(board)
     assert list(rule(board))
+
+
+def pods_of(job: str) -> Iterator[tuple[str, str]]:
+    """Part and name of each pod, as Kubernetes derives it from the workload's."""
+    made = a_job({"stages.environment.gpuProfiles": [WHOLE]} if "gpu" in job else None, name=job)
+    yield BUS, f"{bus_name(job)}-0"
+    for stage, profile in slots(made):
+        workload = workload_name(job, stage, profile)
+        yield stage.value, f"{workload}-0-x7k2p" if workload_kind(stage) == "Job" else f"{workload}-7d9c5b6f8-x7k2p"
+
+
+NAMED_ALIKE = ("a", "a-sampler", "a-environment-gpu", "a-reward-server-2", "a-trainer-bus", "b-a")
+
+
+@pytest.mark.parametrize("job", NAMED_ALIKE)
+@pytest.mark.parametrize("part", [BUS, *Stage])
+def test_pods_of_jobs_that_are_named_alike_are_told_apart(job: str, part: str) -> None:
+    query = of_pods("up", part).replace("$rl_job", job)
+    own, others = (re.compile(found) for found in re.findall(r'pod[=!]~"([^"]+)"', query))
+
+    every = [pod for name in NAMED_ALIKE for _, pod in pods_of(name)]
+    found = [pod for pod in every if own.fullmatch(pod) and not others.fullmatch(pod)]
+
+    assert found == [pod for at, pod in pods_of(job) if at == part]
 
 
 def test_every_stage_of_the_pipeline_is_an_edge_of_the_wait_graph() -> None:
