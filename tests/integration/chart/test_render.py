@@ -1,5 +1,6 @@
 """What the chart makes of its values: scope, images, monitoring, the bundled Prometheus; the same with either Helm."""
 
+from fractions import Fraction
 from importlib.metadata import version
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from e2e.helm import CHART, Helm, documents
 from e2e.kube import Object
+from steelyard.api import parse_quantity
 from steelyard.settings import Settings
 from tests.integration.chart.rendered import (
     CLUSTER_SCOPED,
@@ -152,18 +154,32 @@ def test_the_pod_monitor_gives_series_the_same_labels_as_the_bundled_prometheus(
 
 
 @pytest.mark.parametrize(
-    ("url", "port"),
+    ("url", "ports"),
     [
-        ("http://prometheus.monitoring:9090", 9090),
-        ("https://prometheus.example", 443),
-        ("http://prometheus.example/path", 80),
-        ("https://user:secret@prometheus.example:8443/x", 8443),
+        ("http://prometheus.monitoring:9090", [9090]),
+        ("https://prometheus.example", [443, 9090]),
+        ("http://prometheus-server.monitoring", [80, 9090]),
+        ("https://user:secret@prometheus.example:8443/x", [8443, 9090]),
     ],
 )
-def test_the_network_policy_opens_the_port_of_prometheus(newest: Helm, url: str, port: int) -> None:
+def test_the_network_policy_opens_the_port_of_prometheus(newest: Helm, url: str, ports: list[int]) -> None:
+    """Policies see the port of the pod, not that of its Service; Prometheus itself listens at 9090."""
     policy = only(newest.objects({"networkPolicy": {"enabled": True}, "prometheus": {"url": url}}), "NetworkPolicy")
 
-    assert policy["spec"]["egress"][-1] == {"ports": [{"protocol": "TCP", "port": port}]}
+    assert policy["spec"]["egress"][-1] == {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
+
+
+@pytest.mark.parametrize("storage", ["", "500Mi", "10Gi", "1Ti"])
+def test_the_bundled_prometheus_forgets_before_its_disk_is_full(newest: Helm, storage: str) -> None:
+    """A full claim ends it for good, and a full node's disk has its pod evicted with all it held."""
+    objects = newest.objects({"prometheus": {"bundled": {"enabled": True, "storage": storage}}})
+    pod = only(objects, "Deployment", "-prometheus")["spec"]["template"]["spec"]
+    (size,) = (word.partition("size=")[2] for word in pod["containers"][0]["args"] if "retention.size" in word)
+    (disk,) = (volume for volume in pod["volumes"] if volume["name"] == "data")
+
+    room = parse_quantity(storage or disk["emptyDir"]["sizeLimit"])
+
+    assert Fraction(3, 4) < parse_quantity(size.replace("MB", "Mi")) / room <= Fraction(4, 5)
 
 
 @pytest.mark.parametrize(
