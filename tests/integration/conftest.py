@@ -33,7 +33,13 @@ class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # the package has no
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        on_server = ("test_harness.py", "test_rules_agree.py", "test_schema.py", "chart/test_server.py")
+        on_server = (
+            "test_harness.py",
+            "test_rules_agree.py",
+            "test_schema.py",
+            "chart/test_server.py",
+            "chart/test_monitors.py",
+        )
         if any(room in file for room in ("/operator/", "/cli/")) or file.endswith(on_server):
             return "cluster"
         return "trainer" if "/test_trainer" in file else file

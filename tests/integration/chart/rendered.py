@@ -1,8 +1,10 @@
 """What tests ask of rendered objects."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from e2e.helm import CHART, RELEASE
 from e2e.kube import Object
 from e2e.manifests import ALL_MONITORING
 
@@ -16,6 +18,10 @@ EVERYTHING: Object = {
 """Whatever the chart can make, for all namespaces."""
 NARROW: Object = {**EVERYTHING, "prometheus": {"bundled": {"enabled": True}}, "watchNamespaces": ["team-a", "team-b"]}
 """The same for two namespaces, with a Prometheus that has no claim."""
+
+MONITORS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+"""What only a cluster with the Prometheus Operator knows."""
+INSTALL = ("install", RELEASE, CHART, "--namespace=team-a", "--dry-run=server")
 
 CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass", "Namespace"}
 
@@ -56,3 +62,8 @@ def settings(objects: Iterable[Object]) -> dict[str, Any]:
     deployment = only(objects, "Deployment", "-operator")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return {variable["name"]: variable.get("value") for variable in container["env"]}
+
+
+def listed(objects: list[Object]) -> str:
+    """For kubectl to read."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})

@@ -13,6 +13,7 @@ from steelyard.settings import Settings
 from tests.integration.chart.rendered import (
     CLUSTER_SCOPED,
     EVERYTHING,
+    MONITORS,
     NARROW,
     by_name,
     containers,
@@ -20,8 +21,6 @@ from tests.integration.chart.rendered import (
     only,
     settings,
 )
-
-MONITORS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
 
 
 def kinds(objects: list[Object]) -> set[str]:
