@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitoring.dashboards.shared import (
+    EACH_JOB,
+    NAME,
+    NONE_JUDGED,
+    deciding_rule,
+    gain_of_the_last_move,
+    metrics_age,
+)
 from monitoring.page import Row, jobs, moves_and_verdicts, namespaces, page, scraped_by
 from monitoring.panels import (
     COUNT,
@@ -20,10 +28,7 @@ from monitoring.panels import (
     lanes,
     rows,
 )
-from monitoring.promql import JOB, WINDOW, age_of_metrics, most, of_jobs, rate, share, told, total
-
-NAME = "{{rl_namespace}}/{{rl_job}}"
-NONE_JUDGED = "no move was judged"
+from monitoring.promql import JOB, WINDOW, most, of_jobs, rate, share, told, total
 
 
 def decisions() -> dict[str, Any]:
@@ -43,12 +48,7 @@ def decisions() -> dict[str, Any]:
 def _rules() -> tuple[Panel, ...]:
     counted = rate(of_jobs("decisions_total"))
     return (
-        lanes(
-            "Rule that decided",
-            "The rule that decided each round: why replicas were moved, or not.",
-            Query(told("decision", *JOB, "kind"), f"{NAME} {{{{kind}}}}"),
-            true="decided",
-        ),
+        deciding_rule(EACH_JOB),
         graph(
             "Share of rounds by rule",
             "Of all rounds, how many each rule decided.",
@@ -121,16 +121,7 @@ def _worth() -> tuple[Panel, ...]:
             Query(total(of_jobs("revisions"), "origin", "verdict"), "{{origin}} {{verdict}}"),
             width=8,
         ),
-        graph(
-            "Gain of the last move",
-            "What the move that was judged last was expected to bring, and what it brought.",
-            SHARE,
-            Query(told("predicted_gain_ratio", *JOB), f"{NAME} predicted"),
-            Query(told("measured_gain_ratio", *JOB), f"{NAME} measured"),
-            width=8,
-            least=None,
-            nothing=NONE_JUDGED,
-        ),
+        gain_of_the_last_move(EACH_JOB),
         graph(
             "Cost of the last move",
             "Cost of the move that was judged last, in seconds of the throughput before it.",
@@ -179,12 +170,7 @@ def _replicas() -> tuple[Panel, ...]:
 
 def _inputs() -> tuple[Panel, ...]:
     return (
-        graph(
-            "Age of the metrics",
-            "Time since the newest sample that the operator has read of each stage. Nothing is moved on old ones.",
-            SECONDS,
-            Query(age_of_metrics(), f"{NAME} {{{{stage}}}}"),
-        ),
+        metrics_age(EACH_JOB, width=12),
         lanes(
             "Metrics complete",
             "Whether every ready pod has fresh metrics: condition MetricsAvailable.",

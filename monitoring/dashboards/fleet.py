@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitoring.dashboards.shared import IDLE, NAME
 from monitoring.page import Row, namespaces, page, scraped_by
 from monitoring.panels import (
     COUNT,
@@ -22,9 +23,7 @@ from monitoring.panels import (
 )
 from monitoring.promql import JOB, gpu_hours, idle, most, of_fleet, of_operator, per, total
 
-NAME = "{{rl_namespace}}/{{rl_job}}"
 IDLE_GPUS = idle(of_fleet)
-IDLE = "GPUs that a stage holds, times the share of its slots' time that is no work"
 JOB_PAGE = (
     "/d/steelyard-job?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
     "&var-namespace=${__data.fields.Namespace}&var-rl_job=${__data.fields.Job}&${__url_time_range}"

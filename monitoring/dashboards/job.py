@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitoring.dashboards.job_resources import IDLE, IDLE_GPUS, gpus, machines, rollout
+from monitoring.dashboards.job_resources import IDLE_GPUS, gpus, machines, rollout
+from monitoring.dashboards.shared import IDLE, ONE_JOB, deciding_rule, gain_of_the_last_move, metrics_age
 from monitoring.page import Row, jobs, moves_and_verdicts, namespaces, page, scraped_by, stages
 from monitoring.panels import (
     COUNT,
@@ -19,7 +20,6 @@ from monitoring.panels import (
     word,
 )
 from monitoring.promql import (
-    age_of_metrics,
     delta,
     of_pods,
     per,
@@ -240,12 +240,7 @@ def _learning() -> tuple[Panel, ...]:
 
 def _decisions() -> tuple[Panel, ...]:
     return (
-        lanes(
-            "Rule that decided",
-            "The rule that decided each round: why replicas were moved, or not.",
-            Query(told("decision", "kind"), "{{kind}}"),
-            true="decided",
-        ),
+        deciding_rule(ONE_JOB),
         graph(
             "Revision in force",
             "Number of the revision in force; each step is a move, marked by stage and verdict.",
@@ -253,21 +248,6 @@ def _decisions() -> tuple[Panel, ...]:
             Query(told("revision"), "revision"),
             width=8,
         ),
-        graph(
-            "Gain of the last move",
-            "What the move that was judged last was expected to bring, and what it brought.",
-            SHARE,
-            Query(told("predicted_gain_ratio"), "predicted"),
-            Query(told("measured_gain_ratio"), "measured"),
-            width=8,
-            least=None,
-            nothing="no move was judged",
-        ),
-        graph(
-            "Age of the metrics",
-            "Time since the newest sample that the operator has read of each stage. Nothing is moved on old ones.",
-            SECONDS,
-            Query(age_of_metrics(), "{{stage}}"),
-            width=8,
-        ),
+        gain_of_the_last_move(ONE_JOB),
+        metrics_age(ONE_JOB, width=8),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitoring.dashboards.shared import IDLE
 from monitoring.panels import BYTES, COUNT, GPU_HOURS, GPUS, PER_SECOND, SECONDS, SHARE, Panel, Query, figure, graph
 from monitoring.promql import (
     by_pod,
@@ -19,7 +20,6 @@ from monitoring.promql import (
 )
 
 IDLE_GPUS = idle(of_jobs)
-IDLE = "GPUs that a stage holds, times the share of its slots' time that is no work"
 TOKENS = rate(of_pods("vllm:generation_tokens_total", part="sampler"))
 
 
