@@ -16,6 +16,7 @@ from steelyard.children.common import Images, Manifest
 from steelyard.children.render import Ending, ending, frozen_images, render
 from steelyard.cluster.changes import Change
 from steelyard.cluster.errors import Refused
+from steelyard.cluster.problems import line
 from steelyard.cluster.protocol import Cluster
 from steelyard.cluster.quota import Means, means
 from steelyard.cluster.records import JobKey
@@ -108,7 +109,7 @@ class Job:
                 return plan, None
             recorded = await self._cluster.record(job, plan.revision)
         except Refused as error:
-            return replace(plan, active=before.active, revision=None, updates={}), str(error)
+            return replace(plan, active=before.active, revision=None, updates={}), line(str(error))
         self._deps.telemetry.revisions.labels(plan.decision.action).inc()
         return replace(plan, active=recorded), None
 
@@ -117,7 +118,7 @@ class Job:
         try:
             return await self._cluster.apply(view, wanted, deletion_costs(view, rates)), None
         except Refused as error:
-            return [], str(error)
+            return [], line(str(error))
 
     async def _learnt(self, tick: Tick) -> Tick:
         """What no single look at the store tells: since when replicas are lacking, and what kubelets complain about."""

@@ -138,6 +138,18 @@ async def test_what_the_api_server_refuses_becomes_a_condition() -> None:
     assert operated.condition("Stalled")[0] == "True"
 
 
+async def test_a_refusal_that_quotes_a_whole_object_is_one_line_in_the_condition() -> None:
+    """A changed claim is refused with all of its spec; a message that the status has no room for would hide it."""
+    operated = Operated(FIXED)
+    operated.cluster.refuses = Refused("spec: Forbidden: is immutable\n" + "  core.Spec{Field: nil}\n" * 2000)
+
+    await operated.tick()
+
+    message = operated.condition("Stalled")[2]
+    assert message.startswith("spec: Forbidden: is immutable core.Spec")
+    assert len(message) <= 500
+
+
 async def test_a_ledger_that_takes_no_entry_becomes_a_condition_and_nothing_runs_that_it_does_not_hold() -> None:
     """kubeflow/trainer#2351: a quota on allocationrevisions left a job without a word."""
     operated = Operated(FIXED)
