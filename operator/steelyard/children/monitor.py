@@ -8,9 +8,11 @@ from steelyard.children.common import Manifest, child
 
 
 def pod_monitor(job: AgenticRLJob) -> Manifest:
+    """Twice in the age from which a sample counts as missing: Prometheus' own interval may be longer."""
+    seconds = max(job.spec.scaling.max_metric_age_seconds // 2, 1)
     spec: Manifest = {
         "selector": {"matchLabels": {LABEL_JOB: job.metadata.name}},
-        "podMetricsEndpoints": [{"port": "http", "path": "/metrics"}],
+        "podMetricsEndpoints": [{"port": "http", "path": "/metrics", "interval": f"{seconds}s"}],
     }
     return child(
         job,
@@ -18,5 +20,5 @@ def pod_monitor(job: AgenticRLJob) -> Manifest:
         "PodMonitor",
         job.metadata.name,
         {"spec": spec},
-        inputs=[job.metadata.uid, "pods"],
+        inputs=[job.metadata.uid, "pods", seconds],
     )

@@ -80,6 +80,13 @@ def test_a_pod_monitor_is_made_only_where_somebody_reads_it() -> None:
     assert ("PodMonitor", "calculator") in rendered(monitored=True)
 
 
+@pytest.mark.parametrize(("age", "interval"), [(60, "30s"), (5, "2s"), (1, "1s")])
+def test_a_pod_monitor_has_pods_read_twice_before_a_sample_counts_as_missing(age: int, interval: str) -> None:
+    made = rendered(a_job({"scaling": {"maxMetricAgeSeconds": age}}), monitored=True)
+
+    assert [one["interval"] for one in made["PodMonitor", "calculator"]["spec"]["podMetricsEndpoints"]] == [interval]
+
+
 def test_the_same_input_gives_the_same_bytes() -> None:
     assert json.dumps(list(rendered().values())) == json.dumps(list(rendered().values()))
 
