@@ -70,12 +70,13 @@ class Supervisor(Generic[K]):
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _supervise(self, key: K) -> None:
-        one, wake, failures = self._make(key), self._wakes[key], 0
+        shortest, longest = BACKOFF_SECONDS
+        one, wake, backoff = self._make(key), self._wakes[key], shortest
         try:
             while True:
                 wake.clear()
-                pause, failed = await self._round(one, failures)
-                failures = failures + 1 if failed else 0
+                pause, failed = await self._round(one, backoff)
+                backoff = min(backoff * 2, longest) if failed else shortest
                 if failed and pause:
                     await asyncio.sleep(pause)  # a watch event is no reason to fail again at once
                 elif pause is not None:
@@ -85,16 +86,14 @@ class Supervisor(Generic[K]):
         finally:
             del self._tasks[key], self._wakes[key]
 
-    async def _round(self, one: Round, failures: int) -> tuple[float | None, bool]:
-        """One tick and the seconds to wait after it; whether it failed."""
-        shortest, longest = BACKOFF_SECONDS
-        backoff = min(shortest * 2**failures, longest)
+    async def _round(self, one: Round, backoff: float) -> tuple[float | None, bool]:
+        """One tick and the seconds to wait after it, `backoff` if it failed; whether it did."""
         with self._tick_seconds.time():
             try:
                 pause = await one.tick(self._clock())
             except NotLeader:
                 self._ticks.labels("not-leader").inc()
-                return longest, False
+                return BACKOFF_SECONDS[1], False
             except ClusterError as error:
                 log.info("%s: again in %g s: %s", one.name, backoff, error)
                 self._ticks.labels("retried").inc()

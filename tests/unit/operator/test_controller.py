@@ -171,6 +171,24 @@ async def test_what_goes_wrong_in_one_job_stays_there(error: str) -> None:
 
 
 @pytest.mark.looptime
+async def test_a_job_is_not_given_up_however_long_it_fails() -> None:
+    """After seventeen hours the pause, doubled each time, was a number too large for the machine."""
+    cluster, telemetry = FakeCluster(), Telemetry()
+    deps = Dependencies(cluster, Broken("calculator", Unavailable("no")), IMAGES, telemetry, lambda: cluster.now)
+    controller = Controller(deps)
+    cluster.store.on_change = controller.wake
+    cluster.create(job_manifest())
+
+    await asyncio.sleep(24 * 3600)
+
+    assert len(controller) == 1
+    rounds = telemetry.registry.get_sample_value("steelyard_operator_ticks_total", {"result": "retried"})
+    assert rounds is not None
+    assert 24 * 60 <= rounds <= 24 * 60 + 10
+    await controller.stop()
+
+
+@pytest.mark.looptime
 async def test_a_deleted_job_is_forgotten() -> None:
     cluster = FakeCluster()
     controller = Controller(Dependencies(cluster, NoMetrics(), IMAGES, Telemetry(), lambda: cluster.now))
