@@ -60,6 +60,18 @@ def test_an_overlay_is_the_chart_with_its_values(newest: Helm, overlay: str) -> 
     assert {key: by_kustomize[key] for key in by_helm} == by_helm
 
 
+def test_resources_stay_when_git_or_its_tool_no_longer_asks_for_them() -> None:
+    """volcano-sh/volcano#5727: with them goes every job. Helm has an annotation of its own for this."""
+    crds = [obj for obj in build("overlays/cluster") if obj["kind"] == "CustomResourceDefinition"]
+
+    assert len(crds) == 3
+    for crd in crds:
+        assert crd["metadata"]["annotations"] == {
+            "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+            "kustomize.toolkit.fluxcd.io/prune": "disabled",
+        }
+
+
 def test_another_overlay_on_top_says_another_namespace_once(tmp_path: Path) -> None:
     """Rights, their subjects and what the operator serves follow."""
     below = os.path.relpath(MANIFESTS / "overlays" / "namespaced", tmp_path.resolve())
