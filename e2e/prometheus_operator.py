@@ -8,8 +8,8 @@ from pathlib import Path
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.shell import run
 
-MODULE = "github.com/prometheus-operator/prometheus-operator@v0.0.0"
-CHECKSUM = "h1:"
+MODULE = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+CHECKSUM = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
 PLURALS = ("podmonitors", "prometheusrules", "servicemonitors")
 
 

@@ -85,7 +85,7 @@ class Applier:
     async def _make_sure_it_is_ours(self, path: str, change: Change, view: View) -> None:
         """An object of this name that is somebody else's would become the job's, and be deleted with it."""
         try:
-            metadata = (await self._client.get(path, Lane.BULK))["metadata"]
+            metadata = (await self._client.get(path, lane=Lane.BULK))["metadata"]
         except NotFound:
             return
         owners = {ref["uid"] for ref in metadata.get("ownerReferences") or ()}

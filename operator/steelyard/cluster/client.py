@@ -70,7 +70,7 @@ class Client:
     async def close(self) -> None:
         await self._api.close()
 
-    async def get(self, path: str, lane: Lane = Lane.STATUS, **params: str) -> Object:
+    async def get(self, path: str, params: dict[str, str] | None = None, lane: Lane = Lane.STATUS) -> Object:
         return await self._request("GET", path, params=params, lane=lane, fenced=False)
 
     async def create(self, kind: Kind, body: Object, lane: Lane = Lane.BULK) -> Object:
@@ -108,7 +108,7 @@ class Client:
         items: list[Object] = []
         params = {"limit": str(PAGE), "labelSelector": selector}
         while True:
-            page = await self.get(path, **params)
+            page = await self.get(path, params)
             items += page.get("items") or []
             if not (token := page["metadata"].get("continue")):
                 return items, page["metadata"]["resourceVersion"]

@@ -150,7 +150,7 @@ class KubernetesCluster:
         said: dict[str, str] = {}
         for pod in [pod for pod in view.pods if _is_stuck(pod, now)][:STUCK_AT_A_TIME]:
             chosen = f"involvedObject.uid={pod.uid},type=Warning,reason!=FailedScheduling"
-            answer = await self._client.get(kinds.EVENT.path(view.job.key[0]), fieldSelector=chosen)
+            answer = await self._client.get(kinds.EVENT.path(view.job.key[0]), {"fieldSelector": chosen})
             if events := answer.get("items"):
                 said[pod.name] = str(max(events, key=lambda event: event.get("lastTimestamp") or "")["message"])
         return said
