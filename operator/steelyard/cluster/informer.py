@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 BACKOFF_SECONDS = (0.2, 10.0)
-ABSENT_RETRY_SECONDS = 60.0
+ABSENT_RETRY_SECONDS = 20.0
 
 
 class Sink(Protocol):
