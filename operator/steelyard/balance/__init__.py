@@ -163,7 +163,7 @@ def _metrics(picture: Picture, rates: Rates) -> Fact:
 
 
 def _window_seconds(picture: Picture, rates: Rates) -> float:
-    """How far back the next read must reach: the window, and an open move from its start."""
+    """How far back the next read must reach: the window, and an open move from its start, when the next tick comes."""
     window = picture.observed.window
     wanted = max(LEAST_WINDOW_SECONDS, WINDOW_MARGIN * SCRAPES * window.scrape_seconds)
     if window.step_seconds is None and any(stage.pods for stage in picture.observed.stages.values()):
@@ -172,5 +172,6 @@ def _window_seconds(picture: Picture, rates: Rates) -> float:
         wanted = max(wanted, WINDOW_MARGIN * (STEPS + 1) * window.step_seconds)
     applied = instant(picture.active.status.applied_time)
     if applied is not None and is_open(picture.active):
-        wanted = max(wanted, picture.now - applied + WINDOW_MARGIN * window.scrape_seconds)
+        until_then = picture.seen.job.spec.scaling.interval_seconds
+        wanted = max(wanted, picture.now + until_then - applied + WINDOW_MARGIN * window.scrape_seconds)
     return min(wanted, longest_window(window.scrape_seconds))

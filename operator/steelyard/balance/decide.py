@@ -181,14 +181,15 @@ def roll_back(picture: Picture, evidence: str) -> Outcome:
 
 
 def unmeasured(picture: Picture, rates: Rates) -> Outcome | None:
-    """Nothing moves on missing, partial or too little data."""
+    """Nothing moves on missing, partial or too little data; where steps are so long that no window holds as many as
+    are asked for, on those that it holds."""
     if rates.unavailable:
         return hold("MetricsUnavailable", f"no change because {rates.unavailable.message}")
     if picture.observed.missing:
         return hold("MetricsIncomplete", f"no change because {'; '.join(picture.observed.missing)}")
     window = picture.observed.window
     wanted = min(picture.seen.job.spec.scaling.evaluation.steps, STEPS)
-    if picture.observed.throughput is None or window.steps < wanted:
+    if picture.observed.throughput is None or (window.steps < wanted and not window.full):
         return hold(
             "NoEvidence",
             f"no change because only {window.steps} of {wanted} training steps were measured "

@@ -34,6 +34,8 @@ class Window:
     scrape_seconds: float
     step_ends: tuple[tuple[Instant, float], ...] = ()
     """(instant, steps finished) of every scrape at which the trainer had finished steps."""
+    full: bool = False
+    """It was asked to reach further back than it makes sense to read."""
 
     @property
     def seconds(self) -> float:
@@ -171,7 +173,7 @@ def observe(seen: Seen, rates: Rates, now: Instant, since: Instant = 0.0, *, who
     """Everything measured since `since`: the last `SCRAPES` and `STEPS` of it, or the `whole` of it."""
     pods = [pod for pod in seen.pods() if pod.name]
     max_age = float(seen.job.spec.scaling.max_metric_age_seconds)
-    window = _window(pods, rates, max(now - rates.window_seconds, since), now, whole)
+    window = _window(pods, rates, since, now, whole)
     views = {pod.name: view for pod in pods if (view := _pod(pod, rates, window, max_age))}
     stages = {stage: _stage(stage, pods, views) for stage in Stage}
     trainer = stages[Stage.TRAINER].pods
@@ -187,17 +189,18 @@ def _total(counter: Counter) -> float:
     return counter.totals[-1] if counter.totals else 0.0
 
 
-def _window(pods: list[PodView], rates: Rates, earliest: Instant, now: Instant, whole: bool) -> Window:
-    scrape = _scrape_seconds(pods, rates)
+def _window(pods: list[PodView], rates: Rates, asked: Instant, now: Instant, whole: bool) -> Window:
+    scrape, read = _scrape_seconds(pods, rates), now - rates.window_seconds
+    earliest, full = max(read, asked), asked < read and rates.window_seconds >= longest_window(scrape)
     ends: tuple[tuple[Instant, float], ...] = ()
     for pod in pods:
         if pod.stage is Stage.TRAINER:
             counters = by_label(within(rates.series(signals.STEP_COUNT, pod.name), earliest, now), "", None)
             ends = max([ends, *(counter.jumps() for counter in counters.values())], key=len)
     if whole:
-        return Window(earliest, now, scrape, ends)
+        return Window(earliest, now, scrape, ends, full)
     since = max(earliest, now - max(SCRAPES * scrape, _last_steps(ends, now) or now - earliest))
-    return Window(since, now, scrape, tuple(end for end in ends if end[0] >= since))
+    return Window(since, now, scrape, tuple(end for end in ends if end[0] >= since), full)
 
 
 def longest_window(scrape_seconds: float) -> float:

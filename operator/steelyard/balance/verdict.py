@@ -19,7 +19,7 @@ from steelyard.balance.bounds import user_hold
 from steelyard.balance.counterfactual import Counterfactual, counterfactual, throughput_error
 from steelyard.balance.demand import EDGE_ERROR
 from steelyard.balance.ledger import is_trial, throughput_of
-from steelyard.balance.observe import Observed, longest_window, observe
+from steelyard.balance.observe import Observed, observe
 from steelyard.balance.readiness import lacking, patience_seconds
 from steelyard.balance.types import Instant, Rates, Seen
 from steelyard.balance.words import decimal, instant, moment, number, percent, seconds, sentence
@@ -97,19 +97,20 @@ def _applying(revision: AllocationRevision, seen: Seen, now: Instant) -> Judgeme
 
 
 def _settling(revision: AllocationRevision, seen: Seen, rates: Rates, now: Instant) -> Judgement:
-    """Settled when the minimum has passed and what was open at the move is trained."""
+    """Settled when the minimum has passed and what was open at the move is trained, as far back as samples are kept:
+    where much is open and little trained, they end before it is."""
     since = instant(revision.status.settling_time) or now
     waited = now - since
     applied = instant(revision.status.applied_time) or since
     observed = observe(seen, rates, now, applied, whole=True)
     open_then = _open_at(observed, since) if revision.spec.parent else 0.0
     trained = observed.trained.increase(since, now)
-    measured = bool(observed.trained.times)
-    if measured and waited >= seen.job.spec.scaling.evaluation.settle_seconds and trained >= open_then:
-        update = {"measuring_time": moment(now), "measured": _cost(revision, seen, observed, applied, now)}
+    passed = bool(observed.trained.times) and waited >= seen.job.spec.scaling.evaluation.settle_seconds
+    if passed and (trained >= open_then or _forgotten(since, observed)):
+        cost = _cost(revision, seen, observed, applied, now) if now - applied <= rates.window_seconds else None
+        update = {"measuring_time": moment(now), "measured": cost}
         return Judgement(revision.status.model_copy(update=update), "it is being measured")
-    overdue = _stalled(revision, observed, now, since, trained + seen.job.spec.algorithm.batch)
-    if overdue and spared(revision, seen, now) is None:
+    if _stalled(revision, seen, observed, now, since) and spared(revision, seen, now) is None:
         return _failed(revision, f"no step ended in the {seconds(waited)} since its replicas were ready", now)
     return Judgement(
         revision.status,
@@ -143,9 +144,9 @@ def _measuring(revision: AllocationRevision, seen: Seen, rates: Rates, now: Inst
         return Judgement(revision.status, f"no verdict on missing data: {'; '.join(observed.missing)}")
     wanted = spec.scaling.evaluation.steps * (revision.status.windows + 1)
     after = observed.throughput
-    full = now - since > rates.window_seconds >= longest_window(observed.window.scrape_seconds)
+    full = _forgotten(since, observed)
     if after is None or (observed.window.steps < wanted and not full):
-        if _stalled(revision, observed, now, since, 2 * spec.algorithm.batch) and spared(revision, seen, now) is None:
+        if _stalled(revision, seen, observed, now, since) and spared(revision, seen, now) is None:
             return _failed(revision, f"the trainer stalled: no step ended in the last {seconds(now - since)}", now)
         return Judgement(revision.status, f"{observed.window.steps} of {wanted} steps are measured")
     last = full or revision.status.windows >= MORE_WINDOWS or not is_trial(revision)
@@ -269,11 +270,16 @@ def _open_at(observed: Observed, since: Instant) -> float:
     return inflight + waiting
 
 
-def _stalled(revision: AllocationRevision, observed: Observed, now: Instant, since: Instant, expected: float) -> bool:
-    """No step end for many times as long as `expected` trajectories should take at the throughput before the move."""
+def _forgotten(since: Instant, observed: Observed) -> bool:
+    """Whether that instant lies before all samples that it makes sense to read."""
+    return observed.window.full and since < observed.window.since
+
+
+def _stalled(revision: AllocationRevision, seen: Seen, observed: Observed, now: Instant, since: Instant) -> bool:
+    """No step end for many times as long as two batches should take at the throughput before the move."""
     if observed.missing or not observed.stages[Stage.TRAINER].pods:
         return False  # without data nothing is known, not even a stall
     throughput = throughput_of(revision.spec.inputs)
     last = max([since, *(at for at, _ in observed.window.step_ends)])
-    usual = STALLED_STEPS * expected / throughput if throughput > 0 else 0.0
+    usual = STALLED_STEPS * 2 * seen.job.spec.algorithm.batch / throughput if throughput > 0 else 0.0
     return now - last > max(LEAST_STALL_SECONDS, usual)

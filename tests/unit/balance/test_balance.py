@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,7 +243,17 @@ def test_a_verdict_that_was_stored_without_its_rollback_is_followed_by_it() -> N
 def test_the_next_read_reaches_back_over_the_window_and_an_open_move() -> None:
     assert tick().window_seconds == pytest.approx(1.5 * 6 * 16)
     open_ = a_revision(1, START, phase=RevisionPhase.SETTLING, status={"applied_time": time(NOW - 500)})
-    assert tick(revisions=(open_,)).window_seconds == pytest.approx(500, abs=2)
+    plan = tick(revisions=(open_,))
+    assert plan.window_seconds == pytest.approx(500 + plan.wake, abs=2)
+
+
+@pytest.mark.parametrize(("measured_for", "decides"), [(800, False), (5000, True)])
+def test_steps_too_long_for_any_window_are_decided_on_as_they_are(measured_for: float, decides: bool) -> None:
+    """900 scrapes hold one whole step where three are asked for: they will never hold more."""
+    rates = replace(steady(**SLOW_TOOLS, batch=100).rates(), window_seconds=900)
+    revision = judged(status={"measuring_time": time(NOW - measured_for)})
+    plan = balance(a_view(demo_job(), (revision,)), rates, NOW)
+    assert (plan.decision.kind != "NoEvidence") is decides
 
 
 def test_no_window_is_longer_than_900_scrapes() -> None:

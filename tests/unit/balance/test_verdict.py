@@ -12,8 +12,8 @@ from steelyard.balance import signals
 from steelyard.balance.counterfactual import counterfactual
 from steelyard.balance.ledger import inputs_of
 from steelyard.balance.model import Model
-from steelyard.balance.observe import observe
-from steelyard.balance.types import PodView, Rates, Seen
+from steelyard.balance.observe import longest_window, observe
+from steelyard.balance.types import PodView, Rates, Seen, Series
 from steelyard.balance.verdict import Judgement, judge
 from tests.builders import a_revision
 from tests.unit.balance.builders import NOW, START, Sheet, a_pod, a_view, pods_of, steady
@@ -129,6 +129,35 @@ def test_settling_lasts_until_what_was_open_is_trained() -> None:
     assert early.status.measuring_time is None
     assert "of the 87 trajectories open at the move are trained" in early.progress
     assert late.status.measuring_time is not None
+
+
+def longest(sheet: Sheet) -> Rates:
+    """As far back as it makes sense to read at a scrape a second."""
+    return replace(sheet.rates(), window_seconds=longest_window(1.0))
+
+
+@pytest.mark.parametrize(("waited", "settles"), [(890, False), (910, True)])
+def test_settling_ends_where_the_samples_end(waited: float, settles: bool) -> None:
+    """At 2/s, 4,000 open trajectories take longer than samples are read back, so they would never be seen trained. What
+    was lost by then is unknown."""
+    sheet = steady(trajectories=2, environments=2)
+    sheet.level(signals.BUFFER_DEPTH, "calculator-bus-0", 4000, buffer="experience")
+    revision = a_move(
+        RevisionPhase.SETTLING, throughput=2.0, settling_time=time(NOW - waited), applied_time=time(NOW - waited - 9)
+    )
+    got = judge(revision, a_view(allocation=AFTER, revisions=(revision,)), longest(sheet), NOW)
+    assert (got.status.measuring_time is not None) is settles
+    assert got.status.measured is None
+
+
+def test_what_a_move_cost_is_unknown_where_its_start_was_not_read() -> None:
+    """The operator came back a minute ago and reads a minute: 64 s of training would pass for nothing trained."""
+    revision = a_move(
+        RevisionPhase.SETTLING, throughput=2.0, settling_time=time(NOW - 70), applied_time=time(NOW - 124)
+    )
+    got = judged(revision)
+    assert got.status.measuring_time is not None
+    assert got.status.measured is None
 
 
 def test_settling_lasts_at_least_settle_seconds() -> None:
@@ -278,6 +307,26 @@ def test_a_trainer_that_stands_still_is_a_stall() -> None:
     got = judged(revision, sheet)
     assert got.roll_back
     assert "the trainer stalled" in (got.status.evidence or "")
+
+
+@pytest.mark.parametrize(("silent", "stalls"), [(310, False), (330, True)])
+def test_a_stall_is_a_stall_however_much_was_trained_before(silent: float, stalls: bool) -> None:
+    """Two batches of 32 should take 32 s at 2/s. That 400 were trained since the move makes them no slower."""
+    revision = a_move(
+        RevisionPhase.SETTLING, throughput=2.0, settling_time=time(NOW - 600), applied_time=time(NOW - 600)
+    )
+    sheet = Sheet()
+    sheet.level(signals.BUFFER_DEPTH, "calculator-bus-0", 4000, buffer="experience")
+    for metric in (signals.STEP_COUNT, signals.STAGE_UNITS):
+        labels = {"outcome": "ok"} if metric == signals.STAGE_UNITS else {}
+        samples = tuple((NOW - at, 0.0 if at > silent else 400.0) for at in range(600, -1, -1))
+        sheet.samples[metric] = {"trainer-whole-0": [Series(tuple(labels.items()), samples)]}
+    busy = Series((("state", "busy"),), tuple((NOW - at, 600.0 - at) for at in range(600, -1, -1)))
+    sheet.samples[signals.STAGE_SECONDS] = {"trainer-whole-0": [busy]}
+    trainer = [pod for pod in pods_of(AFTER) if pod.stage is Stage.TRAINER]
+    seen = a_view(allocation=AFTER, pods=trainer, revisions=(revision,))
+    got = judge(revision, seen, longest(sheet), NOW)
+    assert got.roll_back is stalls
 
 
 @pytest.mark.parametrize(
