@@ -14,7 +14,7 @@ from steelyard.balance.gate import Judged
 from steelyard.balance.model import Model
 from steelyard.balance.propose import NEARLY, Candidate, better_split, candidate_of
 from steelyard.balance.trace import MOST_REPLICAS, orders, replicas, tried
-from steelyard.balance.types import Instant, Plan, Rates, Seen
+from steelyard.balance.types import Action, Instant, Plan, Rates, Seen
 from steelyard.balance.words import number
 
 
@@ -51,7 +51,7 @@ def why_not(seen: Seen, rates: Rates, now: Instant, stage: Stage, wanted: int) -
     rules.append(_fits(picture, found))
     if isinstance(found, Infeasible):
         return Answer(weighed.plan, has, tuple(rules))
-    rules.append(_preferred(picture, model, found))
+    rules.append(_preferred(weighed.plan, picture, model, found))
     rules += tried(picture, found, model, throughput).gates
     return Answer(weighed.plan, has, tuple(rules), found.after)
 
@@ -113,11 +113,13 @@ def _fits(picture: Picture, found: Candidate | Infeasible) -> Judged:
     return Judged("Budget", True, f"{float(found.after.gpus(spec.gpu_prices)):g} GPUs", needed)
 
 
-def _preferred(picture: Picture, model: Model, found: Candidate) -> Judged:
-    """Whether another allocation that may be had now promises more."""
+def _preferred(plan: Plan, picture: Picture, model: Model, found: Candidate) -> Judged:
+    """Whether another allocation that may be had now promises more than this one, or than the move that is made."""
     seen, current = picture.seen, picture.active.spec.allocation.after
     best = better_split(model, seen.job.spec, current, stage_bounds(seen, current, picture.now), seen.quota)
     other = best.after if isinstance(best, Candidate) else current
+    if plan.decision.action is Action.MOVE and plan.active is not None:
+        other = plan.active.spec.allocation.after
     mine, its = found.new.throughput, model.throughput(other)
     figure, needed = f"{number(mine)} trajectories/s", f"at least {number(its)}, what {other} promises"
     if mine >= its * NEARLY:
