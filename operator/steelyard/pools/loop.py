@@ -84,9 +84,9 @@ class Pool:
 
 
 class Curves:
-    """The curve of each job. It is made once for a revision, and again when the job's horizon has passed: estimates
+    """The curve of each job, made once for a revision and again when the job's horizon has passed.
 
-    move with every measurement, and GPUs must not move with them.
+    Estimates move with every measurement, and GPUs must not move with them.
     """
 
     def __init__(self, measured: Mapping[JobKey, Model]) -> None:

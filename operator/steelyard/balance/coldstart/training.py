@@ -204,9 +204,8 @@ def _memory(model: ModelRow, shape: tuple[NDArray[np.int64], ...], context: int)
     tp, pp, dp, micro = shape
     held = model.parameters / (tp * pp)
     state = STATE_BYTES * held / dp + GATHERED * BYTES * held
-    hidden = (
-        micro * context * model.hidden / tp
-    )  # of every micro-batch; as many are in flight as there are pipeline stages
+    # of every micro-batch: as many are in flight as there are pipeline stages, each stage with its share of the layers
+    hidden = micro * context * model.hidden / tp
     activations = hidden * (BYTES * model.layers + LAYER_BYTES)
     logits = 3 * 4 * LOGIT_TOKENS * model.vocab / tp
     return state + activations + logits + WORKSPACE_BYTES
