@@ -70,7 +70,7 @@ async def hurry_redelivery(bus: Bus, job: JobConfig) -> None:
     """What is held and not kept alive goes to somebody else after a second, until another worker connects."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bus_streams, "ACK_WAIT_SECONDS", 1.0)
-        await bus_streams.ensure(bus._js, job)
+        await bus_streams.ensure(bus._js, job, set_bounds=True)
 
 
 @contextmanager

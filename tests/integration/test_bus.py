@@ -39,9 +39,10 @@ def parts(tmp_path: Path) -> Iterator[Pipeline]:
 
 
 @contextlib.asynccontextmanager
-async def connected(parts: Pipeline, user: str = "") -> AsyncIterator[Bus]:
+async def connected(parts: Pipeline, user: str = "", *, set_bounds: bool = False) -> AsyncIterator[Bus]:
     job = JobConfig.load(parts.folder / "job.json")
-    async with Bus.connected(parts.nats_url.replace("//", f"//{user}"), job, "test") as bus:
+    url = parts.nats_url.replace("//", f"//{user}")
+    async with Bus.connected(url, job, "test", set_bounds=set_bounds) as bus:
         yield bus
 
 
@@ -276,15 +277,19 @@ async def test_a_message_larger_than_the_bus_takes_is_refused(bus: Bus) -> None:
         await bus.put(large)
 
 
-async def test_changed_bounds_reach_the_streams_of_a_job_that_runs(parts: Pipeline, bus: Bus) -> None:
+async def test_changed_bounds_reach_the_streams_of_a_job_that_runs_through_one_worker_alone(
+    parts: Pipeline, bus: Bus
+) -> None:
+    """Those that read the job before the change must not bring the old bounds back when they reconnect."""
     await bus.put(experience())
     path = parts.folder / "job.json"
     job = json.loads(path.read_text())
     job["spec"]["buffer"]["maxExperience"] = 99
     path.write_text(json.dumps(job))
-    async with connected(parts) as later:
-        assert await later.stored(Hop.EXPERIENCE) == {experience().id}
-    assert b'steelyard_buffer_capacity{buffer="experience"} 99.0' in metrics(parts)
+    for set_bounds, capacity in ((False, 60), (True, 99)):
+        async with connected(parts, set_bounds=set_bounds) as later:
+            assert await later.stored(Hop.EXPERIENCE) == {experience().id}
+        assert f'steelyard_buffer_capacity{{buffer="experience"}} {capacity}.0' in metrics(parts).decode()
 
 
 async def test_depth_and_capacity_of_the_buffers_come_from_the_server(parts: Pipeline, bus: Bus) -> None:

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import RawStreamMsg
+from nats.js.kv import KeyValue
 
 from steelyard_workers import bus_streams
 from steelyard_workers.bus_keys import Keys
@@ -84,7 +85,7 @@ class Delivery(Generic[M]):
     async def _end(self, say: Callable[[], Any]) -> None:
         if self._held.get(self.place) is self:
             del self._held[self.place]
-        with suppress(nats.errors.Error):
+        with cancellable(), suppress(nats.errors.Error):
             await say()
 
 
@@ -96,8 +97,9 @@ class Bus:
 
     keys: Keys
 
-    def __init__(self, job: JobConfig, leaving: asyncio.Event | None = None) -> None:
+    def __init__(self, job: JobConfig, leaving: asyncio.Event | None, *, set_bounds: bool) -> None:
         self._job = job
+        self._set_bounds = set_bounds
         self._leaving = leaving or asyncio.Event()
         self._client = Client()
         self._js: JetStreamContext = self._client.jetstream(timeout=REQUEST_SECONDS)
@@ -108,22 +110,24 @@ class Bus:
     @classmethod
     @asynccontextmanager
     async def connected(
-        cls, url: str, job: JobConfig, name: str, leaving: asyncio.Event | None = None
+        cls, url: str, job: JobConfig, name: str, leaving: asyncio.Event | None = None, *, set_bounds: bool = False
     ) -> AsyncIterator["Bus"]:
         """A bus with its streams in place while the block runs. Raises BusLost when it cannot be reached.
 
-        Once `leaving` is set, it is waited for a few seconds only.
+        Once `leaving` is set, it is waited for a few seconds only. `set_bounds` is for the trainer alone.
         """
-        bus = cls(job, leaving)
-        await bus._connect(url, name)
-        beside = [asyncio.create_task(bus._beat()), asyncio.create_task(bus._hurry())]
+        bus = cls(job, leaving, set_bounds=set_bounds)
         try:
-            yield bus
+            await bus._connect(url, name)
+            beside = [asyncio.create_task(bus._beat()), asyncio.create_task(bus._hurry())]
+            try:
+                yield bus
+            finally:
+                for task in beside:
+                    task.cancel()
+                with suppress(*UNREACHABLE):
+                    await bus._client.flush(timeout=1)
         finally:
-            for task in beside:
-                task.cancel()
-            with suppress(*UNREACHABLE):
-                await bus._client.flush(timeout=1)
             await bus._client.close()
 
     async def put(self, message: Task, *, full: Waiting = nullcontext) -> bool:
@@ -204,17 +208,19 @@ class Bus:
         try:
             async with asyncio.timeout(CONNECT_SECONDS) as bound:
                 hurry = asyncio.create_task(self._hurry(bound))
-                await self._client.connect(
-                    url,
-                    name=name,
-                    connect_timeout=2,
-                    reconnect_time_wait=0.2,
-                    max_reconnect_attempts=-1,
-                    pending_size=PENDING_BYTES,
-                    error_cb=self._patience.complain,
-                    reconnected_cb=self._restore,
-                )
-                bucket = await self._patience.retry("$JS.API.STREAM", lambda: bus_streams.ensure(self._js, self._job))
+                with cancellable():
+                    await self._client.connect(
+                        url,
+                        name=name,
+                        connect_timeout=2,
+                        reconnect_time_wait=0.2,
+                        max_reconnect_attempts=-1,
+                        pending_size=PENDING_BYTES,
+                        error_cb=self._patience.complain,
+                        disconnected_cb=self._patience.lost,
+                        reconnected_cb=self._restore,
+                    )
+                bucket = await self._patience.retry("$JS.API.STREAM", self._ensure)
         except TimeoutError as error:
             raise BusLost(f"no bus at {url}; {self._patience.complaint}") from error
         finally:
@@ -225,9 +231,12 @@ class Bus:
     async def _restore(self) -> None:
         """After a reconnect: the server may have come back with an empty volume."""
         try:
-            await bus_streams.ensure(self._js, self._job)
+            await self._ensure()
         except UNREACHABLE as error:
             log.warning("the bus came back but its streams did not: %s", error)
+
+    async def _ensure(self) -> KeyValue:
+        return await bus_streams.ensure(self._js, self._job, set_bounds=self._set_bounds)
 
     async def _subscription(self, hop: Hop) -> JetStreamContext.PullSubscription:
         if hop not in self._subscriptions:

@@ -14,7 +14,7 @@ from typing import Any
 import nats.js.errors
 from nats.js.kv import KeyValue
 
-from steelyard_workers.bus_patience import Patience
+from steelyard_workers.bus_patience import Patience, cancellable
 
 Value = dict[str, Any]
 
@@ -71,7 +71,8 @@ class Keys:
 
     async def watch(self, key: str) -> AsyncIterator[Value]:
         """The present value of a key, if there is one, and then each new one; it survives a restart of the bus."""
-        watcher = await self._bucket.watch(key)
+        with cancellable():
+            watcher = await self._bucket.watch(key)
         async for entry in watcher:
             if entry is not None and entry.value:
                 yield json.loads(entry.value)

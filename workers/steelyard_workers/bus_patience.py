@@ -59,12 +59,16 @@ class Patience:
     def __init__(self, is_connected: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
         self._is_connected = is_connected
         self._seconds = seconds
-        self._last_seen = time.monotonic()
+        self._away_since = time.monotonic()
         self.complaint = ""
 
     def hurry(self) -> None:
         """This worker was told to stop: a bus that is gone, as after the job's deletion, must not keep it."""
         self._seconds = LEAVING_SECONDS
+
+    async def lost(self) -> None:
+        """The client's callback for a connection that is gone: only now patience begins to run out."""
+        self._away_since = time.monotonic()
 
     async def complain(self, error: Exception) -> None:
         """The client's error callback: the only place where it says why a request got no answer."""
@@ -78,9 +82,7 @@ class Patience:
             raise BusDenied(self.complaint) from error
         if isinstance(error, nats.js.errors.APIError) and error.code is not None and error.code < 500:
             raise error
-        if self._is_connected():
-            self._last_seen = time.monotonic()
-        elif time.monotonic() - self._last_seen > self._seconds:
+        if not self._is_connected() and time.monotonic() - self._away_since > self._seconds:
             raise BusLost(f"{subject}: no answer for {self._seconds:.0f} s; {error}; {self.complaint}") from error
 
     async def retry(self, subject: str, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -98,6 +100,5 @@ class Patience:
                     raise BusLost(f"{subject}: no answer for {self._seconds:.0f} s; {error}") from error
                 await asyncio.sleep(pause)
             else:
-                self._last_seen = time.monotonic()
                 return result
         raise AssertionError("pauses never end")

@@ -1,6 +1,7 @@
 """How the bus is laid out: the streams, their bounds, the consumers and the key-value bucket.
 
-Every worker makes what is missing when it connects, so the bus needs no set-up step and heals after a lost volume.
+Every worker makes what is missing when it connects, so the bus needs no set-up step and heals after a lost volume. The
+trainer alone gives existing streams the bounds that the job has now: the others may have read the job before a change.
 """
 
 from nats.js import JetStreamContext
@@ -81,16 +82,17 @@ def _queue(name: str, subjects: str, capacity: int, retention: RetentionPolicy) 
     )
 
 
-async def ensure(js: JetStreamContext, job: JobConfig) -> KeyValue:
-    """Make streams, consumers and bucket where they are missing and give existing ones their present bounds."""
+async def ensure(js: JetStreamContext, job: JobConfig, *, set_bounds: bool) -> KeyValue:
+    """Make streams, consumers and bucket where they are missing; `set_bounds` for existing streams too."""
     for config in streams(job):
         try:
             await js.add_stream(config)
         except BadRequestError as error:
             if error.err_code != NAME_IN_USE:
                 raise
-            await js.update_stream(config)
-    for hop, capacity in capacities(job).items():
+            if set_bounds:
+                await js.update_stream(config)
+    for hop in Hop:
         await js.add_consumer(
             hop.stream,
             ConsumerConfig(
@@ -98,7 +100,7 @@ async def ensure(js: JetStreamContext, job: JobConfig) -> KeyValue:
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=ACK_WAIT_SECONDS,
                 max_deliver=-1,
-                max_ack_pending=capacity,
+                max_ack_pending=-1,  # the stream's own bound
             ),
         )
     return await js.create_key_value(KeyValueConfig(bucket=BUCKET))

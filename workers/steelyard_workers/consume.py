@@ -6,9 +6,11 @@ from typing import Generic, TypeVar
 
 from steelyard_workers.bus import Bus, Delivery
 from steelyard_workers.clock import Clock, Slot, State
-from steelyard_workers.drain import Drain
+from steelyard_workers.drain import Drain, first_of
 from steelyard_workers.messages import Task
 from steelyard_workers.metrics import BufferMetrics
+
+CANCEL_AGAIN_SECONDS = 1.0
 
 M = TypeVar("M", bound=Task)
 Work = Callable[[Delivery[M], Slot], Awaitable[None]]
@@ -47,17 +49,20 @@ class Consumer(Generic[M]):
         async with asyncio.TaskGroup() as group:
             while not drain.requested.is_set():
                 await self._take(group, drain)
+            self._waiting = lambda: State.DRAIN
             for slot in self._idle:
-                slot.enter(State.DRAIN)
+                slot.enter(self._waiting())
             if self._working:
                 await asyncio.wait(set(self._working), timeout=drain_seconds)
-            for task in self._working:
-                task.cancel()
+            while self._working:  # code of the user's may swallow a cancellation
+                for task in self._working:
+                    task.cancel()
+                await asyncio.wait(set(self._working), timeout=CANCEL_AGAIN_SECONDS)
 
     async def _take(self, group: asyncio.TaskGroup, drain: Drain) -> None:
         if not self._idle:
             self._freed.clear()
-            await _first(self._freed.wait(), drain.requested.wait())
+            await first_of(self._freed, drain.requested)
             return
         for slot in self._idle:
             slot.enter(self._waiting())
@@ -77,12 +82,3 @@ class Consumer(Generic[M]):
             slot.enter(self._waiting())
             self._idle.append(slot)
             self._freed.set()
-
-
-async def _first(*events: Awaitable[object]) -> None:
-    tasks = [asyncio.ensure_future(event) for event in events]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

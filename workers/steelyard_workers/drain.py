@@ -69,6 +69,16 @@ class Drain:
         writer.close()
 
 
+async def first_of(*events: asyncio.Event) -> None:
+    """Returns when one of them is set, such as news of work or the request to drain."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def main() -> int:
     """The preStop hook: returns 0 once the worker is drained or not there, 1 when it went away while draining."""
     with socket.socket(socket.AF_UNIX) as client:

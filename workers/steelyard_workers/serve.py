@@ -39,10 +39,6 @@ class Health:
         """Send work from now on."""
         self._unready = None
 
-    def not_ready(self, reason: str) -> None:
-        """Send no work, because of `reason`."""
-        self._unready = reason
-
     def die(self, reason: str) -> None:
         """Ask to be restarted, because of `reason`."""
         log.error("asking to be restarted: %s", reason)

@@ -44,6 +44,8 @@ class Span:
     def __init__(self, tracer: OtelTracer, span: OtelSpan, subject: str, id_: TrajectoryId) -> None:
         self._tracer, self._span, self._subject, self._id = tracer, span, subject, id_
         self._started = time.monotonic()
+        self._waits = 0
+        self._waits_since = 0.0
         self.waited = 0.0
 
     def note(self, **attributes: Value) -> None:
@@ -52,12 +54,16 @@ class Span:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The block waits for somebody else."""
-        start = time.monotonic()
+        """The block waits for somebody else; blocks that overlap are one wait."""
+        if not self._waits:
+            self._waits_since = time.monotonic()
+        self._waits += 1
         try:
             yield
         finally:
-            self.waited += time.monotonic() - start
+            self._waits -= 1
+            if not self._waits:
+                self.waited += time.monotonic() - self._waits_since
 
     @contextmanager
     def step(self, name: str, **attributes: Value) -> Iterator["Span"]:
@@ -138,7 +144,8 @@ class BusSpans(SpanProcessor):
         finally:
             await asyncio.sleep(0)  # spans that have just ended are on their way into the queue
             try:
-                await asyncio.wait_for(self._queue.join(), PUBLISH_SECONDS)
+                async with asyncio.timeout(PUBLISH_SECONDS):
+                    await self._queue.join()
             except TimeoutError:
                 while not self._queue.empty():
                     self._drop("the bus did not take the last spans in time", self._queue.get_nowait()[1])
@@ -148,7 +155,8 @@ class BusSpans(SpanProcessor):
         while True:
             where, records = await self._queue.get()
             try:
-                await asyncio.wait_for(publish(where, json.dumps(records).encode()), PUBLISH_SECONDS)
+                async with asyncio.timeout(PUBLISH_SECONDS):
+                    await publish(where, json.dumps(records).encode())
             except (OSError, TimeoutError, nats.errors.Error) as error:
                 self._drop(f"{type(error).__name__} {error}", records)
             finally:

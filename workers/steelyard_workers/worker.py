@@ -56,7 +56,10 @@ class Worker:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(drain.listening())
             await stack.enter_async_context(serving(app, place.port, grace_seconds=spec.drain_seconds))
-            bus = await stack.enter_async_context(Bus.connected(place.nats_url, job, place.pod, drain.requested))
+            connection = Bus.connected(
+                place.nats_url, job, place.pod, drain.requested, set_bounds=stage is Stage.TRAINER
+            )
+            bus = await stack.enter_async_context(connection)
             await stack.enter_async_context(spans.exporting(bus.publish))
             yield cls(job, place, bus, clock, drain, health, registry, metrics, tracer, app)
 

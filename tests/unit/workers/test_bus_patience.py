@@ -34,6 +34,16 @@ async def test_a_server_that_stays_away_is_given_up() -> None:
         await Patience(lambda: False, seconds=0.1).retry("tasks.j.0.0.0", server.ask)
 
 
+async def test_patience_begins_when_the_bus_goes_away_not_when_it_was_asked_last() -> None:
+    patience = Patience(lambda: False, seconds=0.1)
+    await asyncio.sleep(0.2)  # a judge that took its time
+    await patience.lost()
+    patience.check("tasks.j.0.0.0", NoAnswer())
+    await asyncio.sleep(0.2)
+    with pytest.raises(BusLost):
+        patience.check("tasks.j.0.0.0", NoAnswer())
+
+
 async def test_a_connected_server_that_never_answers_is_given_up_too() -> None:
     server = Server(*(NoAnswer() for _ in range(1000)))
     with pytest.raises(BusLost, match="no answer for 0 s"):

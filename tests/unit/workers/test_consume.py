@@ -94,6 +94,21 @@ async def test_a_drain_finishes_what_runs_and_takes_nothing_more() -> None:
     assert stage.fates() == ["acked", "acked", "held", "held", "held"]
 
 
+async def test_every_slot_drains_once_a_drain_is_requested_whenever_its_work_ends() -> None:
+    stage = Stage(count=2, size=3)
+    running = asyncio.create_task(stage.consumer.run(stage.drain, 5))
+    await stage.settled()
+    stage.drain.request()
+    await stage.settled()
+    before = stage.clock.seconds()
+    stage._work = lambda delivery: asyncio.sleep(0.2 * (1 - delivery.id.k))
+    stage.go.set()
+    await asyncio.wait_for(running, 2)
+    spent = {state: seconds - before[state] for state, seconds in stage.clock.seconds().items()}
+    assert spent[State.STARVED] < 0.1
+    assert spent[State.DRAIN] > 0.3, "the idle slot for 0.2 s and the first to finish for as long"
+
+
 async def test_what_does_not_finish_in_time_is_handed_back() -> None:
     stage = Stage(count=5, size=2)
     running = asyncio.create_task(stage.consumer.run(stage.drain, 0.05))
@@ -102,6 +117,24 @@ async def test_what_does_not_finish_in_time_is_handed_back() -> None:
     await asyncio.wait_for(running, 2)
     assert stage.fates() == ["handed back", "handed back", "held", "held", "held"]
     assert stage.clock.working == 0
+
+
+async def test_work_that_swallows_a_cancellation_is_asked_again() -> None:
+    """A tool of the user's that catches everything, or waits with the wait_for of Python 3.11."""
+
+    async def stubborn(_: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        except BaseException:
+            await asyncio.sleep(60)
+
+    stage = Stage(count=1, size=1, work=stubborn)
+    stage.go.set()
+    running = asyncio.create_task(stage.consumer.run(stage.drain, 0.05))
+    await stage.settled()
+    stage.drain.request()
+    await asyncio.wait_for(running, 10)
+    assert stage.fates() == ["handed back"]
 
 
 async def test_a_bug_in_the_work_ends_the_worker_and_hands_the_rest_back() -> None:

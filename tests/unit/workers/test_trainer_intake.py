@@ -53,6 +53,9 @@ class FakeSignals:
         self.units: list[str] = []
         self.slot = cast(Any, None)
 
+    def taken(self, waited_seconds: float) -> None:
+        """Nobody asks how long it had waited."""
+
     def unit(self, outcome: str) -> None:
         self.units.append(outcome)
 
@@ -110,8 +113,42 @@ async def test_too_old_members_are_made_anew_their_task_is_stored_before_their_o
     assert await setting.hand_over() == [1]
     assert setting.bus.log == ["fed 0/1/1", "acknowledged"]
     assert setting.signals.units == ["stale"]
+    assert setting.intake.requeued == 1
     setting.collector.offer(delivery(experience(0, 1, 1, policy=(1, 5))))
     assert await setting.hand_over() == [0]
+    assert setting.intake.requeued == 0, "none for this step"
+
+
+async def test_a_newer_attempt_that_arrives_while_others_are_made_anew_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt is under way already when an earlier trainer was killed between its task and this outcome."""
+    setting = Setting(*pair(0, step=3))
+    newer = delivery(experience(0, 1, 1, policy=(1, 5)))
+
+    async def feed(task: Task, full: object = nullcontext) -> bool:
+        if task.id.k == 0:
+            setting.intake._place(newer)
+        return task.id.k == 0
+
+    monkeypatch.setattr(setting.bus, "put", feed)
+    assert await setting.hand_over() is None
+    setting.intake._place(delivery(experience(0, 0, 1, policy=(1, 5))))
+    assert await setting.hand_over() == [0]
+
+
+async def test_a_newer_attempt_that_arrives_while_its_group_is_given_up_is_superfluous(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setting = Setting(*(experience(group, k, outcome="failed") for group in (0, 1) for k in (0, 1)))
+    newer = delivery(experience(1, 0, 1, policy=(1, 5)))
+    placed = []
+
+    async def bury(held: Any, reason: str) -> None:
+        if held.id.group == 0 and not placed:
+            placed.append(setting.intake._place(newer))
+
+    monkeypatch.setattr(setting.bus, "bury", bury)
+    assert await setting.hand_over() is None
+    assert placed == [newer]
 
 
 async def test_a_member_that_was_too_old_too_often_is_given_up_and_its_group_with_it() -> None:
@@ -147,6 +184,23 @@ async def test_a_copy_of_a_closed_group_is_superfluous_and_one_that_awaits_its_c
     assert setting.intake._place(copy) is copy
     setting.collector.committed()
     assert setting.intake._place(again) is again
+
+
+async def test_what_the_model_cannot_read_goes_to_the_dead_letters_and_counts_as_failed() -> None:
+    setting = Setting()
+    long = delivery(experience(policy_tokens=(7,) * 60))
+
+    async def take(*_: Any) -> list[Any]:
+        if setting.bus.log:
+            await asyncio.Event().wait()
+        return [long]
+
+    setting.bus.take = take  # type: ignore[attr-defined]
+    collecting = asyncio.create_task(setting.intake.collect())
+    await asyncio.sleep(0.01)
+    collecting.cancel()
+    assert setting.bus.log == ["buried 0/0/0: 62 tokens, the model reads 50"]
+    assert setting.signals.units == ["failed"]
 
 
 @pytest.mark.looptime

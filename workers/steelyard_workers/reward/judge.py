@@ -99,14 +99,15 @@ class Judge:
         assert self._process is not None
         assert self._process.stdout is not None
         try:
-            line = await asyncio.wait_for(self._process.stdout.readline(), timeout_seconds)
+            async with asyncio.timeout(timeout_seconds):
+                line = await self._process.stdout.readline()
         except TimeoutError as error:
             await self.stop()
             raise JudgeFailed(f"no score within {timeout_seconds:g} s; its process was ended") from error
         except asyncio.CancelledError:
             await self.stop()
             raise
-        if not line:
+        if not line.endswith(b"\n"):  # nothing, or as much as it had written when it died
             status = await self._process.wait()
             self._process = None
             raise JudgeFailed(f"the reward process died with status {status}")

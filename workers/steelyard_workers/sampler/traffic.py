@@ -75,7 +75,8 @@ class Traffic:
         self._draining = True
         self._change()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.idle.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.idle.wait()
 
     def _change(self, running: int = 0) -> None:
         self.running += running

@@ -52,7 +52,9 @@ class Feeder:
         """Admit groups whenever there is room; never returns."""
         while True:
             while self._has_room():
-                await asyncio.gather(*(self._feed(self.next, k) for k in range(self._size)))
+                async with asyncio.TaskGroup() as group:
+                    for k in range(self._size):
+                        group.create_task(self._feed(self.next, k))
                 self.next += 1
                 await self._record()
             await self._closed.wait()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from steelyard_workers.bus import Bus
 from steelyard_workers.clock import State
+from steelyard_workers.drain import first_of
 from steelyard_workers.messages import Experience, Hop, TrajectoryId
 from steelyard_workers.trainer.collector import LEAST_TRAINABLE, Collector, Group, Held, lag, stale
 from steelyard_workers.trainer.dataset import Dataset
@@ -46,6 +47,7 @@ class Intake:
         self._signals = signals
         self._news = asyncio.Event()
         self.requeued = 0
+        """How many trajectories the last hand-over found too old."""
 
     async def collect(self) -> None:
         """Hold what arrives; never returns. Copies of what is held or closed are acknowledged at once."""
@@ -55,6 +57,7 @@ class Intake:
                 objection = self._limits.objection(delivery.message)
                 if objection is not None:
                     await self._bus.bury(delivery, objection)
+                    self._signals.unit("failed")
                     self._mourn(delivery.id)
                 elif superfluous := self._place(delivery):
                     self._signals.unit("duplicate")
@@ -78,12 +81,18 @@ class Intake:
 
     async def hand_over(self, count: int, stop: asyncio.Event) -> Sequence[Group] | None:
         """So many complete groups, none of them too old, lowest numbers first; None when `stop` came before them."""
+        self.requeued = 0
         while not stop.is_set():
             self._news.clear()
             complete = self._collector.complete(self._feeder.open_groups())
             hopeless = [group for group in complete if len(group.trainable) < LEAST_TRAINABLE]
             old = [delivery for group in complete for delivery in self._too_old(group)]
-            if hopeless or old:  # these take time, in which groups may change: look again afterwards
+            for group in hopeless:
+                self._collector.forget(group)
+                self._book.give_up(group.number)
+            for delivery in old:
+                self._collector.drop(delivery)
+            if hopeless or old:  # decided at once; to act takes time, in which others arrive: look again afterwards
                 for group in hopeless:
                     await self._give_up(group)
                 for delivery in old:
@@ -93,7 +102,7 @@ class Intake:
                     self._collector.take(group)
                 return complete[:count]
             else:
-                await _first_of(self._news, stop)
+                await first_of(self._news, stop)
         return None
 
     def _too_old(self, group: Group) -> list[Held]:
@@ -117,7 +126,6 @@ class Intake:
         """Too old: have it made anew by a newer policy. First the new task is stored, then the old outcome goes."""
         behind = lag(delivery.message, self._book.step)
         retry = delivery.id.retry()
-        self._collector.drop(delivery)
         if retry.attempt == MAX_ATTEMPTS:
             await self._bus.bury(delivery, f"too old {MAX_ATTEMPTS} times, now {behind} versions behind")
             self._collector.bury(delivery.id)
@@ -129,25 +137,14 @@ class Intake:
         self.requeued += 1
 
     async def _give_up(self, group: Group) -> None:
-        """Too few of its trajectories came to anything: close it and send all of it to the dead letters.
+        """Too few of its trajectories came to anything: send all of it to the dead letters.
 
-        It is closed first, so that copies that arrive meanwhile are superfluous. Killed half-way, the next epoch finds
-        the group complete again, half of it in the dead letters, and comes to the same end.
+        It is closed already, so that copies that arrive meanwhile are superfluous. Killed half-way, the next epoch
+        finds the group complete again, half of it in the dead letters, and comes to the same end.
         """
-        self._collector.forget(group)
-        self._book.give_up(group.number)
         reason = f"group {group.number} has fewer than {LEAST_TRAINABLE} trajectories to learn from"
         for delivery in group.held:
             outcome = delivery.message.outcome
             await self._bus.bury(delivery, f"{reason}; this one: {outcome}")
             self._signals.unit("failed" if outcome == "ok" else outcome)
         self._feeder.group_closed()
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
