@@ -31,22 +31,28 @@ class Slot:
 
     def __init__(self, clock: "Clock", state: State) -> None:
         self._clock = clock
-        self.state = state
+        self.states = (state,)
+        """The state it rests in, then those of the blocks it is within; the last one counts."""
         self.since = clock.now()
 
+    @property
+    def state(self) -> State:
+        """What it does now."""
+        return self.states[-1]
+
     def enter(self, state: State) -> None:
-        """From now on this slot is in `state`; the time until now belongs to the state before."""
-        self._clock.settle(self, state)
+        """Rest in `state` from now on; the time until now belongs to the state before."""
+        self._clock.settle(self, (state, *self.states[1:]))
 
     @contextmanager
     def within(self, state: State) -> Iterator[None]:
-        """Be in `state` inside the block and in the state from before after it, also when the block raises."""
-        before = self.state
-        self.enter(state)
+        """Be in `state` inside the block, also when it raises. Blocks may overlap: tools that run at the same time."""
+        self._clock.settle(self, (*self.states, state))
         try:
             yield
         finally:
-            self.enter(before)
+            place = len(self.states) - 1 - self.states[::-1].index(state)
+            self._clock.settle(self, self.states[:place] + self.states[place + 1 :])
 
 
 class Clock:
@@ -76,15 +82,15 @@ class Clock:
 
     def close(self, slot: Slot) -> None:
         """The slot's last state ends now; its seconds stay counted."""
-        self.settle(slot, slot.state)
+        self.settle(slot, slot.states)
         with self._lock:
             self._slots.discard(slot)
 
-    def settle(self, slot: Slot, state: State) -> None:
-        """Book the slot's time up to now on its state and put it into `state`."""
+    def settle(self, slot: Slot, states: tuple[State, ...]) -> None:
+        """Book the slot's time up to now on its state and give it the new ones."""
         with self._lock:
             self._book(slot)
-            slot.state = state
+            slot.states = states
 
     def seconds(self) -> dict[State, float]:
         """Seconds spent in each state up to this very moment, summed over all slots that ever were."""

@@ -108,6 +108,8 @@ class Trajectory(Task):
     policy_first: Version | None = None
     policy_last: Version | None = None
     segments: tuple[Segment, ...] = ()
+    truncated: bool = False
+    """The policy was cut off: a turn by max_tokens, or the conversation by maxTurns."""
     meta: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -118,8 +120,7 @@ class Trajectory(Task):
 
     def scored(self, reward: float, parts: dict[str, float] | None = None) -> "Experience":
         """This trajectory with its reward."""
-        known = {name: getattr(self, name) for name in Trajectory.model_fields}
-        return Experience(**known, reward=reward, reward_parts=parts or {})
+        return Experience(**dict(self), reward=reward, reward_parts=parts or {})
 
     @property
     def policy_tokens(self) -> int:

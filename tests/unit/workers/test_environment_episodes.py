@@ -162,6 +162,19 @@ async def test_every_end_of_an_episode_is_a_trajectory_with_its_outcome_and_reas
     assert stage.metric("steelyard_stage_units_total", stage="environment", outcome=outcome) == 1
 
 
+@pytest.mark.parametrize(
+    ("run", "finish", "truncated"),
+    [(hangs, "stop", False), (hangs, "length", True), (goes_on_for_ever, "stop", True)],
+    ids=["said all", "cut off by max_tokens", "cut off by maxTurns"],
+)
+async def test_a_trajectory_that_was_cut_off_says_so(
+    run: Callable[[EpisodeApi], Any], finish: str, truncated: bool
+) -> None:
+    trajectory, _ = await Stage(Plays(run), lambda _: answer("C1", finish=finish), bounds={"maxTurns": 3}).play()
+    assert trajectory.outcome == "ok"
+    assert trajectory.truncated is truncated
+
+
 async def test_a_sampler_that_hangs_ends_with_the_episode() -> None:
     """verl-project/verl#12: two requests still "running", no error."""
     stage = Stage(calculator(), lambda _: answer("C1"), bounds={"timeoutSeconds": 1, "toolTimeoutSeconds": 1})
@@ -197,6 +210,19 @@ async def test_slot_time_goes_to_tokens_tools_and_a_full_output() -> None:
     assert seconds[State.BLOCKED] == pytest.approx(0.05)
     served = stage.metric("steelyard_stage_service_seconds_sum", stage="environment")
     assert served == pytest.approx(seconds[State.BUSY]), "work without waiting, which is what a busy slot does"
+
+
+async def test_tools_that_run_at_the_same_time_are_one_wait() -> None:
+    async def play(episode: EpisodeApi) -> None:
+        await episode.generate(max_tokens=4)
+        await asyncio.gather(episode.tool("search", asyncio.sleep(2)), episode.tool("browse", asyncio.sleep(4)))
+        await asyncio.sleep(1)
+
+    stage = Stage(Plays(play), lambda _: answer("C1"))
+    await stage.play()
+    seconds = stage.clock.seconds()
+    assert (seconds[State.TOOL], seconds[State.BUSY]) == (pytest.approx(4), pytest.approx(1))
+    assert stage.metric("steelyard_stage_service_seconds_sum", stage="environment") == pytest.approx(1)
 
 
 async def test_a_trajectory_that_is_stored_already_counts_as_duplicate() -> None:

@@ -38,6 +38,7 @@ class Episode:
         self._segments: list[Segment] = []
         self._texts: list[str] = []
         self._turns = 0
+        self._truncated = False
         self._replica: Replica | None = None
         self._first: PolicyVersion | None = None
         self._last: PolicyVersion | None = None
@@ -50,6 +51,7 @@ class Episode:
 
     async def generate(self, *, max_tokens: int, stop: Sequence[str] = ()) -> Turn:
         if self._turns >= self._bounds.max_turns:
+            self._truncated = True
             raise TurnsExhausted(f"{self._bounds.max_turns} turns")
         request = self._request(max_tokens, stop)
         with (
@@ -101,6 +103,7 @@ class Episode:
             policy_first=self._first,
             policy_last=self._last,
             segments=tuple(self._segments),
+            truncated=self._truncated,
             meta={"texts": self._texts, **meta},
         )
 
@@ -126,6 +129,7 @@ class Episode:
         self._replica = completion.replica
         self._first = self._first or completion.first
         self._last = completion.last
+        self._truncated |= not completion.finished
         text = self._tokenizer.decode(completion.tokens)
         self._add("policy", text, completion.tokens, completion.logprobs)
         return Turn(text, completion.tokens, completion.finished)

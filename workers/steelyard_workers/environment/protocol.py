@@ -55,7 +55,10 @@ class EpisodeApi(Protocol):
         """
 
     async def tool(self, name: str, call: Awaitable[T]) -> T:
-        """Await a tool call, bounded and measured under `name`. Raises ToolTimeout, or what the tool raises."""
+        """Await a tool call, bounded and measured under `name`; several may run at the same time.
+
+        Raises ToolTimeout, or what the tool raises.
+        """
 
 
 class Environment(Protocol):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from steelyard_workers.bus import Bus, Delivery
 from steelyard_workers.clock import Slot, State
-from steelyard_workers.messages import Experience, Malformed, Trajectory
+from steelyard_workers.messages import Malformed, Trajectory
 from steelyard_workers.metrics import RewardMetrics, StageMetrics
 from steelyard_workers.reward.bench import Bench, Poison
 from steelyard_workers.serve import Health
@@ -31,7 +31,7 @@ class Scorer:
         with slot.within(State.BUSY), self._tracer.follow(trajectory.id, "score", queued_seconds=queued) as span:
             try:
                 score = await self._bench.score(trajectory)
-                experience = Experience(**dict(trajectory), reward=score.reward, reward_parts=dict(score.parts))
+                experience = trajectory.scored(score.reward, dict(score.parts))
                 worked = time.monotonic() - started
                 with span.waiting():
                     new = await self._bus.put(experience, full=partial(slot.within, State.BLOCKED))

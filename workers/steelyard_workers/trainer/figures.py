@@ -39,7 +39,8 @@ class StepFigures:
     def scalars(self) -> dict[str, float]:
         """Name -> value, under names that people who come from other trainers recognise.
 
-        `dropped` counts trajectories that were too old and went back to be made anew.
+        `dropped` counts trajectories that were too old for this step and went back to be made anew; `truncated_ratio`
+        is the share of those that were cut off, by max_tokens or maxTurns.
         """
         trajectories = [experience for group in self.groups for experience in group]
         rewards = [[experience.reward for experience in group] for group in self.groups]
@@ -50,7 +51,7 @@ class StepFigures:
             "sampler_trainer_logp_diff": self.update.logp_difference,
             "entropy": self.update.entropy,
             "completion_tokens": fmean(experience.policy_tokens for experience in trajectories),
-            "truncated_ratio": fmean(float(bool(experience.meta.get("truncated"))) for experience in trajectories),
+            "truncated_ratio": fmean(float(experience.truncated) for experience in trajectories),
             "staleness_versions": fmean(self.lags),
             "dropped": float(self.requeued),
             "stage_wait_seconds": self.waited_seconds,
