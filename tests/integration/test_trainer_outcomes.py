@@ -6,7 +6,7 @@ from pathlib import Path
 from e2e.local import Pipeline
 from steelyard_workers.messages import PolicyVersion, Segment, Task, Trajectory
 from tests.integration.small_policy import small_model
-from tests.integration.trainer_job import assert_exact, findings, parts, small_job
+from tests.integration.trainer_job import STEPS, assert_exact, findings, parts, small_job
 from tests.integration.trainer_process import TrainerProcess, answer, stages_before
 
 __all__ = ["parts"]
@@ -80,6 +80,18 @@ async def test_a_finished_job_that_is_started_again_is_still_finished(parts: Pip
         before = await findings(parts)
         await TrainerProcess(parts).completed()
         assert (await findings(parts)).trained == before.trained
+
+
+async def test_a_finished_job_goes_on_when_its_run_is_made_longer_and_ends_where_it_is_when_made_shorter(
+    parts: Pipeline,
+) -> None:
+    async with stages_before(parts):
+        await TrainerProcess(parts).completed()
+        for steps in (STEPS + 2, STEPS - 2):
+            (parts.folder / "job.json").write_text(json.dumps(small_job(steps=steps)))
+            await TrainerProcess(parts).completed()
+            assert (await findings(parts)).step == STEPS + 2
+            assert json.loads(parts.termination("trainer")) == {"complete": True, "step": STEPS + 2}
 
 
 async def test_only_the_newest_checkpoints_and_weights_are_kept_whole(parts: Pipeline) -> None:

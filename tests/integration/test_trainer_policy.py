@@ -1,6 +1,7 @@
 """A policy that is saved and loaded goes on exactly as if it had never stopped."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,23 @@ def test_an_update_makes_rewarded_tokens_likelier(model: Path) -> None:
     before = sum(learner.log_probabilities([5, 6, *good])[1:])
     learner.update(grpo.rows(group))
     assert sum(learner.log_probabilities([5, 6, *good])[1:]) > before
+
+
+def test_an_update_that_is_not_finite_changes_no_weights(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One token that the sampler thought impossible must not make every weight NaN, in checkpoints and samplers too."""
+    learner = policy(model)
+    before = weights(learner)
+    group = [
+        experience(k=0, reward=0.0, policy_tokens=(7, 8), logprobs=(-1e4, -1.0)),
+        experience(k=1, reward=1.0, policy_tokens=(9, 10)),
+    ]
+    update = learner.update(grpo.rows(group))
+    assert not math.isfinite(update.gradient_norm)
+    assert torch.equal(weights(learner), before)
+    assert "changes no weights" in caplog.text
+    learner.update(rows(1))
+    assert not torch.equal(weights(learner), before)
+    assert weights(learner).isfinite().all()
 
 
 def test_half_precision_is_published_and_full_precision_kept(model: Path, tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ def main() -> int:
 
         assignment = Assignment.read()
         # torch takes long to import: a user's mistake is said before, and a stop may come meanwhile
-        from steelyard_workers.trainer.loop import Ending
         from steelyard_workers.trainer.run import train
         from steelyard_workers.worker import log_to_stderr
 
         log_to_stderr()
-        if train(assignment) is Ending.STOPPED:
+        last = train(assignment)
+        if last is None:
             return STOPPED
-        write_termination(json.dumps({"complete": True, "step": assignment.job.spec.algorithm.steps}))
+        write_termination(json.dumps({"complete": True, "step": last}))
     return 0
 
 

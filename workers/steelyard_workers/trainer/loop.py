@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import Enum
 
 from steelyard_workers.clock import State
 from steelyard_workers.messages import PolicyVersion
@@ -29,13 +28,6 @@ from steelyard_workers.trainer.signals import Signals
 from steelyard_workers.trainer.weights import Weights
 
 log = logging.getLogger(__name__)
-
-
-class Ending(Enum):
-    """How a trainer ends well."""
-
-    COMPLETE = "complete"
-    STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -65,8 +57,8 @@ class Loop:
     tracer: Tracer
     signals: Signals
 
-    async def run(self, stop: asyncio.Event) -> Ending:
-        """Train to the end, or to the end of the step in which `stop` is set.
+    async def run(self, stop: asyncio.Event) -> int | None:
+        """Train to the end, or to the end of the step in which `stop` is set. The last step, None when it was stopped.
 
         Raises (in a group) Overtaken when another trainer took the job, BusLost when the bus stays away.
         """
@@ -79,13 +71,13 @@ class Loop:
                 self.head.overtaken(),
             )
             tasks = [group.create_task(work) for work in beside]
-            ending = await self._learn(stop)
+            await self._learn(stop)
             for task in tasks:
                 task.cancel()
         self.board.close()
-        return ending
+        return self.book.step if self.book.step >= self.plan.steps else None
 
-    async def _learn(self, stop: asyncio.Event) -> Ending:
+    async def _learn(self, stop: asyncio.Event) -> None:
         slot = self.signals.slot
         committed = self.book.step
         ended: float | None = None
@@ -107,7 +99,6 @@ class Loop:
         if self.book.step > committed:
             with slot.within(State.SYNC):
                 await self._commit()
-        return Ending.COMPLETE if self.book.step >= self.plan.steps else Ending.STOPPED
 
     async def _step(
         self, groups: Sequence[Group], *, started: float, waiting: float, ended: float | None

@@ -1,6 +1,7 @@
 """The policy under training: a transformers model, its optimiser and one update per batch."""
 
 import json
+import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ SHAPING = (
     "num_key_value_heads",
 )
 
+log = logging.getLogger(__name__)
+
 
 class Policy:
     """Model and optimiser on one device. Not safe to use from two threads at a time."""
@@ -46,6 +49,7 @@ class Policy:
             )
         except (OSError, ValueError, SafetensorError) as error:
             raise UserError(f"model {folder}: {error}") from error
+        log.info("training on %s", torch.cuda.get_device_name() if self.device.type == "cuda" else "the CPU")
         self.model.to(self.device).eval()  # no dropout: the sampler has none
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
@@ -71,7 +75,10 @@ class Policy:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._settings.max_grad_norm)
         for group in self.optimizer.param_groups:  # a resumed optimiser brings the rate it was saved with
             group["lr"], group["weight_decay"] = self._settings.learning_rate, self._settings.weight_decay
-        self.optimizer.step()
+        if norm.isfinite():
+            self.optimizer.step()
+        else:
+            log.warning("gradient norm %s: this step changes no weights", float(norm))
         entropy, kl, difference, clipped = (totals[1:] / denominator).tolist()
         return Update(
             loss=float(totals[0]),
@@ -139,9 +146,14 @@ class Policy:
     def _observe(self, logits: Tensor, new: Tensor, shard: grpo.Batch) -> list[Tensor]:
         """Sums over the policy tokens: entropy, KL estimate, |log-probability difference|, clipped tokens."""
         mask, old = shard.mask[:, 1:], shard.old[:, 1:]
-        spread = torch.log_softmax(logits[:, :-1].float(), -1)
-        entropy = -(spread.exp() * spread).sum(-1)
+        entropy = torch.stack([_entropy(row) for row in logits[:, :-1]])
         difference = (new - old) * mask
         kl = torch.exp(difference) - 1 - difference  # an estimate, never below 0, from the sampler's own tokens
         clipped = (torch.exp(difference) - 1).abs() > self._settings.clip
         return [(value * mask).sum() for value in (entropy, kl, difference.abs(), clipped.float())]
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    """Of each token of one row [length, vocabulary]; a whole shard at once would take several times its logits."""
+    spread = torch.log_softmax(logits.float(), -1)
+    return -(spread.exp() * spread).sum(-1)

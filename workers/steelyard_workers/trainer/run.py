@@ -9,7 +9,6 @@ import torch
 from steelyard.api import Stage
 from steelyard_workers.bus_keys import Overtaken
 from steelyard_workers.trainer.assignment import Assignment
-from steelyard_workers.trainer.loop import Ending
 from steelyard_workers.trainer.policy import Policy
 from steelyard_workers.trainer.signals import Signals
 from steelyard_workers.trainer.takeover import take_over
@@ -18,17 +17,20 @@ from steelyard_workers.worker import Worker
 log = logging.getLogger("steelyard_workers.trainer")
 
 
-def train(assignment: Assignment) -> Ending:
-    """How it ended. Raises UserError for what only the user can mend, BusLost when the bus stays away."""
+def train(assignment: Assignment) -> int | None:
+    """The last step of a job that is complete, None when it was stopped before.
+
+    Raises UserError for what only the user can mend, BusLost when the bus stays away.
+    """
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
     try:
         return asyncio.run(_run(assignment))
     except* Overtaken as group:
         log.warning("another trainer has the job: %s", group.exceptions[0])
-    return Ending.STOPPED
+    return None
 
 
-async def _run(assignment: Assignment) -> Ending:
+async def _run(assignment: Assignment) -> int | None:
     """With HTTP and drain answered meanwhile."""
     async with Worker.surroundings(Stage.TRAINER, assignment.job, assignment.place) as worker:
         signals = Signals(worker)
