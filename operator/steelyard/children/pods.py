@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,15 @@ POD_SECURITY: Manifest = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 
-_READ_BY_ALL = ("model", "tasks", "code", "algorithm", "checkpoints", "buffer", "tracing")
+_PLAYED_OR_SCORED = ("model", "code", "tracing.samplePercent")
+_READ: Mapping[Stage, Sequence[str]] = {
+    Stage.SAMPLER: ("model", "algorithm.maxStaleness"),
+    Stage.ENVIRONMENT: _PLAYED_OR_SCORED,
+    Stage.REWARD_SERVER: _PLAYED_OR_SCORED,
+    Stage.TRAINER: ("model", "tasks", "code", "algorithm", "checkpoints.everySteps", "buffer", "tracing"),
+}
+"""What a stage's pods need of the spec, beside their own stage's part: another value restarts them. The bounds of the
+buffers are the trainer's to set, for all."""
 _NOT_READ = ("replicas", "gpuProfiles", "template", "image", "priorityClassName", "drainSeconds")
 
 
@@ -161,13 +169,12 @@ def gpu_profile(job: AgenticRLJob, slot: Slot) -> GpuProfile | None:
 
 
 def config_digest(job: AgenticRLJob, stage: Stage) -> str:
-    """Digest of what this stage's worker reads. Bounds, budget and other stages are not part of it:
-
-    a rescale restarts nobody.
+    """Digest of what this stage's worker reads. Bounds, budget and other stages are not part of it: a rescale restarts
+    nobody, and a longer run the trainer alone.
     """
     spec = spec_values(job)
     own = {key: value for key, value in spec["stages"].get(stage.field, {}).items() if key not in _NOT_READ}
-    return digest({"stage": own, **{key: spec.get(key) for key in _READ_BY_ALL}})
+    return digest({"stage": own, **{path: _found(spec, path) for path in _READ[stage]}})
 
 
 def template_inputs(job: AgenticRLJob, slot: Slot, image: str) -> Manifest:
@@ -188,6 +195,13 @@ def spec_values(job: AgenticRLJob) -> Manifest:
     """What the user asked for, without defaults: a default that a later version adds is no change of the user's."""
     values: Manifest = job.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return values
+
+
+def _found(spec: Manifest, path: str) -> Any:
+    value: Any = spec
+    for key in path.split("."):
+        value = (value or {}).get(key)
+    return value
 
 
 def config_mount(job: AgenticRLJob) -> Mount:

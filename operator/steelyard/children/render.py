@@ -13,8 +13,8 @@ from steelyard.balance.types import Instant
 from steelyard.children import children, remains
 from steelyard.children.common import ANNOTATION_DIGEST, Images, Manifest, Slot, config_name, digest
 from steelyard.children.lifecycle import Goal, running, stopping
+from steelyard.children.pods import template_inputs
 from steelyard.children.rollout import Workload, rollout
-from steelyard.children.storage import config_inputs
 from steelyard.children.trainer import trainer
 from steelyard.cluster.quota import Means
 from steelyard.cluster.view import View, gpus_held, slots, stage_pods, workloads
@@ -59,12 +59,21 @@ def render(
 
 
 def frozen_images(view: View, job: AgenticRLJob, defaults: Images) -> Images:
-    """The images the job was started with, until its spec changes or it is suspended and all its pods are gone."""
+    """The images the job was started with: a stage's until a change of the spec restarts that stage, all of them until
+    the job is suspended and all its pods are gone.
+    """
     config = view.children.get(("ConfigMap", config_name(job.metadata.name)))
     kept = Images.from_json(config.images) if config and config.images else None
-    if config is None or kept is None or (job.spec.suspend and not view.pods):
+    if kept is None or (job.spec.suspend and not view.pods):
         return defaults
-    return kept if digest(config_inputs(job, kept)) == config.digest else defaults
+    changed = {slot[0].value for slot in slots(job) if _asks_for_other_pods(view, job, slot, kept)}
+    return Images({role: (defaults if role in changed else kept).by_role[role] for role in kept.by_role})
+
+
+def _asks_for_other_pods(view: View, job: AgenticRLJob, slot: Slot, images: Images) -> bool:
+    child = view.workload(slot)
+    inputs = template_inputs(job, slot, images.of(job, slot[0]))
+    return child is not None and child.digest is not None and child.digest != digest(inputs)
 
 
 def ending(view: View, job: AgenticRLJob, images: Images) -> Ending | None:

@@ -236,9 +236,32 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"stages.environment.image": "mine:2"},
         {"calculator-config", "calculator-environment"},
     ),
-    "the algorithm restarts all workers": (
-        {"algorithm": {"args": {"learningRate": "1e-5"}}},
-        {name for (kind, name) in rendered() if kind in ("Deployment", "Job")} | {"calculator-config"},
+    "a longer run, another learning rate, bounds and checkpoints restart the trainer alone": (
+        {
+            "algorithm": {"steps": 400, "args": {"learningRate": "1e-5"}},
+            "checkpoints.everySteps": 2,
+            "buffer": {"maxTrajectories": 8192},
+            "tracing": {"retentionSeconds": 3600},
+        },
+        {"calculator-config", "calculator-trainer-whole"},
+    ),
+    "how far a policy may lag is for those who serve it and for the trainer": (
+        {"algorithm.maxStaleness": 3},
+        {"calculator-config", "calculator-trainer-whole", "calculator-sampler-whole", "calculator-sampler-slice"},
+    ),
+    "the user's code is not in the samplers": (
+        {"code": {"configMap": {"name": "mine"}}},
+        {
+            "calculator-config",
+            "calculator-trainer-whole",
+            "calculator-environment",
+            "calculator-reward-server-whole",
+            "calculator-reward-server-slice",
+        },
+    ),
+    "what becomes of checkpoints later restarts nobody": (
+        {"checkpoints.reclaim": "Delete"},
+        {"calculator-config", "calculator-checkpoints"},
     ),
     "a written default is no change": ({"algorithm": {"groupSize": 8}}, set()),
     "a template restarts its stage": (

@@ -73,6 +73,26 @@ async def test_a_new_operator_leaves_the_images_of_a_running_job_until_it_resume
     }
 
 
+async def test_after_an_upgrade_a_change_brings_new_images_only_to_the_stage_that_it_restarts(
+    operated: Operated,
+) -> None:
+    operated.images = Images({role: image.replace(":1", ":2") for role, image in IMAGES.by_role.items()})
+    operated.restart()
+    await operated.settle()
+    operated.cluster.writes.clear()
+
+    operated.change_spec({"algorithm": {"steps": 400}})
+    await operated.settle()
+
+    assert {name for name in written(operated) if "trainer" not in name} == {"apply ConfigMap calculator-config"}
+    assert images(operated) == {
+        "example/sampler:1",
+        "example/environment:1",
+        "example/reward-server:1",
+        "example/trainer:2",
+    }
+
+
 def images(operated: Operated) -> set[str]:
     pods = [pod for pod in operated.cluster.pods() if pod["metadata"]["labels"]["steelyard.dev/stage"] != "bus"]
     return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
@@ -92,6 +112,17 @@ async def test_a_completed_job_keeps_its_trainer_and_claims_and_nothing_else(ope
     await operated.settle()
     assert operated.cluster.replicas() == {}
     assert operated.condition("Complete")[0] == "True"
+
+
+async def test_a_completed_job_goes_on_when_its_run_is_made_longer(operated: Operated) -> None:
+    operated.cluster.end_trainer("Complete", '{"complete": true, "step": 200}')
+    await operated.settle()
+
+    operated.change_spec({"algorithm": {"steps": 400}})
+    await operated.settle()
+
+    assert operated.cluster.replicas() == RUNNING
+    assert operated.condition("Complete")[0] == "False"
 
 
 async def test_a_trainer_that_only_the_user_can_help_fails_the_job_in_its_own_words(operated: Operated) -> None:
