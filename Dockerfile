@@ -2,9 +2,10 @@
 #
 #   docker build --target operator .
 #
-# BASE_IMAGE needs Python 3.11 or newer as `python3` with its venv module, and CA certificates. ACCELERATOR=cpu makes small
-# images for tests: BASE_IMAGE must then have exactly Python 3.11, binutils and libnuma1, and the wheels that no index has come
-# from the build context `wheels` (`python -m e2e.images build` does all that).
+# BASE_IMAGE needs Python 3.11 or newer as `python3` with its venv module, and CA certificates. The sampler for GPUs also needs
+# Python's headers and apt; nothing of CUDA, whose libraries come with the wheels, but nodes with driver 580 or newer (CUDA 13).
+# ACCELERATOR=cpu makes small images for tests: BASE_IMAGE must then have exactly Python 3.11, binutils and libnuma1, and the
+# wheels that no index has come from the build context `wheels` (`python -m e2e.images build` does all that).
 #
 # A change of our own code rebuilds the last, small layer of each image.
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
@@ -80,20 +81,26 @@ FROM learning-cpu AS sampler-cpu
 
 FROM learning-cpu AS trainer-cpu
 
-# vLLM's wheel brings its attention kernels; Triton builds its launchers with a C compiler when the engine starts. FlashInfer's
-# sampler would want nvcc then, so vLLM's own is used.
+# vLLM's wheel brings its attention kernels; when the engine starts, Triton builds its launchers with a C compiler against Python's
+# headers, and Inductor what it leaves to the CPU with a C++ compiler. FlashInfer builds its kernels with nvcc, which is not here:
+# where it is installed vLLM prefers it for attention on Blackwell and for all-reduce without asking for nvcc, so it goes, and vLLM
+# takes FlashAttention, its own sampler and NCCL. A package takes long to come from a slow mirror, the largest have 600 MB.
 FROM base AS sampler-cuda
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends g++ libc6-dev && rm -rf /var/lib/apt/lists/* && \
+    test -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"
 COPY --from=requirements /requirements/sampler.txt /opt/steelyard/requirements.txt
 RUN --mount=type=bind,from=tools,source=/opt/tools,target=/opt/tools --mount=type=cache,target=/var/cache/uv \
-    /opt/tools/bin/install --python /opt/steelyard --compile-bytecode --require-hashes -r /opt/steelyard/requirements.txt
+    UV_HTTP_TIMEOUT=300 /opt/tools/bin/install --python /opt/steelyard --compile-bytecode --require-hashes \
+      -r /opt/steelyard/requirements.txt && \
+    /opt/tools/bin/uv pip uninstall --quiet --python /opt/steelyard flashinfer-python
 ENV VLLM_USE_FLASHINFER_SAMPLER=0
 
 # The trainer's attention is torch's own (scaled_dot_product_attention): nothing to build, nothing to fetch.
 FROM base AS trainer-cuda
 COPY --from=requirements /requirements/trainer.txt /opt/steelyard/requirements.txt
 RUN --mount=type=bind,from=tools,source=/opt/tools,target=/opt/tools --mount=type=cache,target=/var/cache/uv \
-    /opt/tools/bin/install --python /opt/steelyard --compile-bytecode --require-hashes -r /opt/steelyard/requirements.txt
+    UV_HTTP_TIMEOUT=300 /opt/tools/bin/install --python /opt/steelyard --compile-bytecode --require-hashes \
+      -r /opt/steelyard/requirements.txt
 
 FROM sampler-${ACCELERATOR} AS sampler
 COPY e2e/models/tiny /models/tiny

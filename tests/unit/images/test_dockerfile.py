@@ -68,6 +68,15 @@ def test_no_test_image_is_built_from_a_cuda_stage(target: str) -> None:
     assert not [stage.name for stage in dockerfile.order(own(), target) if "cuda" in stage.name]
 
 
+@pytest.mark.parametrize("target", ["sampler", "trainer"])
+def test_an_image_for_gpus_is_made_of_the_lock_alone(target: str) -> None:
+    stages = dockerfile.parse((ROOT / "Dockerfile").read_text(), {"BASE_IMAGE": "debian:1", "ACCELERATOR": "cuda"})
+    names = [stage.name for stage in dockerfile.order(stages, target)]
+    assert f"{target}-cuda" in names
+    assert "learning-cpu" not in names
+    assert "--require-hashes" in stages[f"{target}-cuda"].text
+
+
 @pytest.mark.parametrize("target", build.TARGETS)
 def test_every_image_runs_as_the_same_unprivileged_user(target: str) -> None:
     assert "USER 65532:65532" in own()[target].text

@@ -137,5 +137,5 @@ PROFILES = [
 def test_the_gpu_profile_the_job_and_we_tell_vllm_what_to_do_in_this_order(profile: str, want: list[str]) -> None:
     job = job_config(stages={"sampler": {"gpuProfiles": PROFILES, "engine": {"args": ["--port", "1"]}}})
     given = flags(job, Place.from_environment(), profile)
-    assert given[: len(want) + 2] == [*want, "--port", "1"]
+    assert given[: len(want) + 4] == ["--gdn-prefill-backend", "triton", *want, "--port", "1"]
     assert given[len(given) - given[::-1].index("--port")] == "8000", "ours is the last and holds"

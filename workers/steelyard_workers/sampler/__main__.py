@@ -25,8 +25,9 @@ ENVIRONMENT = {
 
 
 def flags(job: JobConfig, place: Place, profile: str) -> list[str]:
-    """vLLM's command line: what the GPU profile means, what the job says, then ours, which therefore holds."""
+    """vLLM's command line: what image and GPU profile mean, what the job says, then ours, which therefore holds."""
     return [
+        *("--gdn-prefill-backend", "triton"),  # FlashInfer's needs a CUDA compiler, which the image has not
         *profile_flags(job.spec.stages.sampler, profile),
         *job.spec.stages.sampler.engine.args,
         *("--model", str(place.model)),
