@@ -11,6 +11,7 @@ is surplus. Without a bus (a job that ended takes it along) only what the ledger
 import argparse
 import asyncio
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from nats.js.errors import KeyNotFoundError
 
 DOWNSTREAM = ("TASKS", "TRAJECTORIES", "EXPERIENCE", "DEAD")  # what moves on while we look is seen further down
 LOOKS = 3
+VERSION = re.compile(r"\d+\.\d+")  # what is not whole yet has a longer name
 
 
 class Id(NamedTuple):
@@ -73,7 +75,7 @@ def ledgers(checkpoints: Path, head: str | None) -> list[dict[str, Any]]:
 
 def newest(checkpoints: Path) -> str | None:
     """The last checkpoint by epoch, then step: what was committed last, when no bus is left to say so."""
-    names = [path.parent.name for path in checkpoints.glob("*.*/ledger.json")]
+    names = [path.parent.name for path in checkpoints.glob("*/ledger.json") if VERSION.fullmatch(path.parent.name)]
     return max(names, key=lambda name: tuple(map(int, name.split("."))), default=None)
 
 

@@ -1,10 +1,11 @@
 """The checker's verdicts, from ledgers and a view of the bus made up here."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.checker import BusView, Findings, Id, judge
+from e2e.checker import BusView, Findings, Id, judge, newest
 
 MEMBERS = range(2)
 
@@ -59,3 +60,10 @@ def test_a_member_that_was_consumed_without_being_trained_is_neither_trained_nor
     one["steps"][0]["groups"][0]["members"][1]["fate"] = "timeout"
     findings = judge([one], bus(1, ids()))
     assert (findings.ok, findings.trained, findings.closed_untrained) == (True, 1, 1)
+
+
+def test_the_newest_checkpoint_is_a_whole_one(tmp_path: Path) -> None:
+    for name in ("1.4", "1.12", "2.8", "2.12.partial", "tensorboard"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ledger.json").touch()
+    assert newest(tmp_path) == "2.8"
