@@ -122,7 +122,8 @@ async def test_a_payload_that_does_not_parse_goes_to_the_dead_letters_with_the_r
     await bus.put(experience(5))
     deliveries = await bus.take(Experience, 10)
     assert [delivery.id.group for delivery in deliveries] == [5]
-    ((_, letter),) = await bus.dead_letters()
+    ((_, letter),) = [letter async for letter in bus.dead_letters()]
+    assert await bus.buried() == {letter.id}
     assert (str(letter.id), letter.hop, letter.payload) == ("4/1/0", "experience", '{"id": 3}')
     assert "Experience id" in letter.reason
     assert await bus.stored(Hop.EXPERIENCE) == {experience(5).id}
@@ -134,7 +135,8 @@ async def test_a_task_that_no_worker_survives_goes_to_the_dead_letters(bus: Bus)
         (delivery,) = await bus.take(Task, 1)
         await delivery.hand_back()
     assert await bus.take(Task, 1, wait_seconds=0.3) == []
-    ((_, letter),) = await bus.dead_letters()
+    ((_, letter),) = [letter async for letter in bus.dead_letters()]
+    assert await bus.buried() == {letter.id}
     assert letter.reason == f"delivered {MAX_DELIVERIES} times and never finished"
     assert await bus.stored(Hop.TASKS) == set()
 

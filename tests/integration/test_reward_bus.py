@@ -144,7 +144,7 @@ async def test_poison_is_buried_with_its_reason_and_scoring_goes_on(tmp_path: Pa
         await give(bus, [poison, good])
         with reward_server(job, tmp_path, nats):
             assert (await collect(bus, 1)).keys() == {good.id}
-        (letter,) = [letter for _, letter in await bus.dead_letters()]
+        (letter,) = [letter async for _, letter in bus.dead_letters()]
         assert letter.id == poison.id
         assert letter.reason == "no score in 3 attempts: the reward process died with status 1"
 

@@ -29,7 +29,7 @@ async def test_groups_without_enough_good_trajectories_are_given_up_with_a_reaso
     async with stages_before(parts, with_failures) as bus:
         await TrainerProcess(parts).completed()
         await assert_exact(parts)
-        letters = {str(letter.id): letter.reason for _, letter in await bus.dead_letters()}
+        letters = {str(letter.id): letter.reason async for _, letter in bus.dead_letters()}
     few = "has fewer than 2 trajectories to learn from"
     assert letters == {
         "1/0/0": f"group 1 {few}; this one: failed",

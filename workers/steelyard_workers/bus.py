@@ -166,25 +166,30 @@ class Bus:
         await self._bury(Hop.of(type(delivery.message)), delivery.id, delivery._msg, reason)
         await delivery.give_up()
 
-    async def dead_letters(self, after: int = 0) -> list[tuple[int, DeadLetter]]:
-        """Every dead letter with a sequence number above `after`, each with that number."""
-        letters: list[tuple[int, DeadLetter]] = []
+    async def dead_letters(self, after: int = 0) -> AsyncIterator[tuple[int, DeadLetter]]:
+        """Every dead letter with a sequence number above `after`, each with that number; one at a time, for they hold
+        whole payloads."""
+        api = f"$JS.API.STREAM.MSG.GET.{bus_streams.DEAD}"
         with suppress(nats.js.errors.NotFoundError):
             while True:
-                raw = await self._patience.retry(
-                    f"$JS.API.STREAM.MSG.GET.{bus_streams.DEAD}", partial(self._next_dead, after)
-                )
+                raw = await self._patience.retry(api, partial(self._next_dead, after))
                 after = raw.seq or after + 1
-                letters.append((after, DeadLetter.model_validate_json(raw.data or b"")))
-        return letters
+                yield after, DeadLetter.model_validate_json(raw.data or b"")
 
     async def _next_dead(self, after: int) -> RawStreamMsg:
         return await self._js.get_msg(bus_streams.DEAD, seq=after + 1, subject="dead.>", next=True)
 
     async def stored(self, hop: Hop) -> set[TrajectoryId]:
         """The ids of all messages in a buffer, held ones included."""
+        return await self._ids(hop.stream)
+
+    async def buried(self) -> set[TrajectoryId]:
+        """The ids of all dead letters."""
+        return await self._ids(bus_streams.DEAD)
+
+    async def _ids(self, stream: str) -> set[TrajectoryId]:
         info = await self._patience.retry(
-            f"$JS.API.STREAM.INFO.{hop.stream}", lambda: self._js.stream_info(hop.stream, subjects_filter=">")
+            f"$JS.API.STREAM.INFO.{stream}", lambda: self._js.stream_info(stream, subjects_filter=">")
         )
         return {id_of(name) for name in info.state.subjects or ()}
 

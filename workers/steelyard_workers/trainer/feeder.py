@@ -94,7 +94,7 @@ class Feeder:
     async def _under_way(self) -> set[tuple[int, int]]:
         """Every member that a stream holds. Listed downstream: what moves on meanwhile is seen where it goes."""
         found = {id_.member for hop in Hop for id_ in await self._bus.stored(hop)}
-        return found | {letter.id.member for _, letter in await self._bus.dead_letters()}
+        return found | {id_.member for id_ in await self._bus.buried()}
 
     async def _feed(self, group: int, k: int) -> None:
         """Publish a member's task. The bus swallows an id that it held before; if it is nowhere now, try the next."""

@@ -74,7 +74,7 @@ class Intake:
         """Learn which trajectories come to nothing; never returns. All letters are read anew by each epoch."""
         last = 0
         while True:
-            for number, letter in await self._bus.dead_letters(after=last):
+            async for number, letter in self._bus.dead_letters(after=last):
                 last = number
                 self._mourn(letter.id)
             await asyncio.sleep(DEAD_LETTERS_EVERY_SECONDS)
