@@ -31,7 +31,7 @@ class Slot:
 
     def __init__(self, clock: "Clock", state: State) -> None:
         self._clock = clock
-        self.states = (state,)
+        self.states: tuple[State, ...] = (state,)
         """The state it rests in, then those of the blocks it is within; the last one counts."""
         self.since = clock.now()
 

@@ -77,10 +77,14 @@ async def test_as_it_connects(job: JobConfig, monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_connection_without_streams_is_closed(job: JobConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler tries again for ever: each try left a client behind that went on reconnecting."""
-    closed = []
+    closed: list[Client] = []
+
+    async def close(client: Client) -> None:
+        closed.append(client)
+
     monkeypatch.setattr(bus_module, "CONNECT_SECONDS", 0.05)
     monkeypatch.setattr(Client, "connect", lambda *_, **__: asyncio.sleep(0))
-    monkeypatch.setattr(Client, "close", lambda client: asyncio.sleep(0, closed.append(client)))
+    monkeypatch.setattr(Client, "close", close)
     monkeypatch.setattr(bus_streams, "ensure", lambda *_, **__: asyncio.sleep(3600))
     with pytest.raises(BusLost):
         await work(job)

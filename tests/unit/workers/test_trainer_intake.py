@@ -140,7 +140,7 @@ async def test_a_newer_attempt_that_arrives_while_its_group_is_given_up_is_super
 ) -> None:
     setting = Setting(*(experience(group, k, outcome="failed") for group in (0, 1) for k in (0, 1)))
     newer = delivery(experience(1, 0, 1, policy=(1, 5)))
-    placed = []
+    placed: list[Any] = []
 
     async def bury(held: Any, reason: str) -> None:
         if held.id.group == 0 and not placed:
