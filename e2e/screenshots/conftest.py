@@ -6,8 +6,9 @@ import asyncio
 import gzip
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import count
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     report = audit(read(gzip.decompress(RECORDING.read_bytes())), PRICE)
     workload = replace(profile("jump", 24), prompts_per_step=4, steps=24)
+    with ThreadPoolExecutor(1) as apart:  # this thread has the browser's loop
+        jobs, job = apart.map(dashboard, ("/", "/jobs/default/calculator"))
     written = {
         "audit": audit_page(report, json.dumps(document("Audit", [figures(report)]))),
         "twin": twin_page([play(workload, policy, 1) for policy in POLICIES]),
-        "jobs": dashboard("/"),
-        "job": dashboard("/jobs/default/calculator"),
+        "jobs": jobs,
+        "job": job,
     }
     for name, text in written.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
@@ -66,13 +69,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def dashboard(path: str) -> str:
     """A page of `steelyard dashboard` that was open while a job found its allocation."""
-    world, ticks = World(), count(0, REFRESH_SECONDS)
-    state = State()
-    board = Board(Session(FakeKubectl(state)), "default", lambda: float(next(ticks)))
+    world, state = World(), State()
+    board = Board(Session(FakeKubectl(state)), "default", lambda: world.cluster.now)
     for _ in range(LOOKS):
         asyncio.run(world.run(1, seconds=REFRESH_SECONDS))
         state.objects = world.state().objects
         board.jobs()
-    shown = page_at(board, "/secret/", path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("steelyard.cli.commands.dashboard.now", lambda: datetime.fromtimestamp(world.cluster.now, UTC))
+        shown = page_at(board, "/secret/", path)
     assert shown is not None
     return shown.html

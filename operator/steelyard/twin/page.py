@@ -42,7 +42,8 @@ class Panel:
 def page(played: Sequence[Played]) -> str:
     """One self-contained file. The first policy is the one the others are compared with."""
     first = played[0].run
-    steps = Axis(0.0, first.profile.steps, Axis.to(first.profile.steps).marks)
+    last = first.profile.steps
+    steps = Axis(0.0, last, tuple(mark for mark in Axis.to(last).marks if mark.at <= last))
     rates = Axis.to(max(rate for one in played for _, rate in throughputs(one.run)))
     budget = float(first.profile.gpus)
     throughput = Frame(steps, rates, 400.0)

@@ -16,6 +16,7 @@ from steelyard.pages import templates
 from tests.unit.audit.builders import a_line, a_record, replicas, states
 from tests.unit.audit.colours import BLINDNESS, apart
 from tests.unit.audit.simulated import recorded
+from tests.unit.pages.stacked import Stacked, misnamed
 
 GAP = a_record(
     {
@@ -36,6 +37,12 @@ def test_the_page_fetches_nothing_and_runs_nothing(case: str) -> None:
     text = drawn(RECORDS[case])
     assert not re.findall(r"<link|<img|<iframe|@import|url\(|https?://|\son\w+=|javascript:", text)
     assert re.findall(r"<script[^>]*>", text) == ['<script type="application/json" id="steelyard-audit">']
+
+
+def test_a_cell_that_stands_alone_on_a_phone_has_the_name_of_its_column() -> None:
+    text = drawn(recorded())
+    assert len(Stacked(text).tables) == 3
+    assert misnamed(text) == []
 
 
 class Balanced(HTMLParser):

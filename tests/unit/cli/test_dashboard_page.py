@@ -18,6 +18,7 @@ from steelyard.cli.session import Session
 from steelyard.cluster.kinds import JOB, REVISION, Object
 from tests.builders import a_revision, an_allocation, job_manifest
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
+from tests.unit.pages.stacked import Stacked, misnamed
 
 NOW = datetime.now(UTC)
 STATUS: dict[str, Any] = {
@@ -183,6 +184,19 @@ def test_refreshing_can_be_stopped_and_taken_up_again(board: Board) -> None:
     assert (live.refresh, still.refresh) == (5, None)
     assert 'href="/secret/still/jobs/default/calculator"' in live.html
     assert 'href="/secret/jobs/default/calculator"' in still.html
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs/default/calculator"])
+def test_a_cell_that_stands_alone_on_a_phone_has_the_name_of_its_column(board: Board, path: str) -> None:
+    html = shown(board, path).replace(">traj/s<", ">trajectories/s<")
+    assert len(Stacked(html).tables) == 1
+    assert misnamed(html) == []
+
+
+def test_profiles_that_a_stage_does_not_use_are_left_out(board: Board, state: State) -> None:
+    used = {"whole": {"desired": 2, "ready": 1}, "slice": {"desired": 0, "ready": 0}}
+    put(state, a_job(stages={"sampler": {"profiles": used}}))
+    assert "ready 1 of 2 whole at work" in text(shown(board))
 
 
 class Outside(HTMLParser):

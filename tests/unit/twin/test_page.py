@@ -34,6 +34,13 @@ def test_the_page_shows_every_policy_with_wellformed_drawings(played: list[Playe
             assert all(-0.1 <= one <= 1000.1 for one in numbers)
 
 
+def test_no_mark_lies_behind_the_last_step() -> None:
+    one = play(small(gpus=16, steps=11), "uniform", 1)
+    marks = re.findall(r'class="x[^"]*" style="left: ([\d.]+)%', page([one]))
+    assert marks
+    assert all(float(left) <= 100 for left in marks)
+
+
 def test_every_decision_is_on_the_page_with_its_reason(played: list[Played]) -> None:
     text = page(played)
     assert played[0].decisions

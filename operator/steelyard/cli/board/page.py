@@ -99,6 +99,7 @@ class StageView:
             + (f" {name}" if name != DEFAULT_PROFILE else "")
             + (f", {one.draining} draining" if one.draining else "")
             for name, one in self.figures.profiles.items()
+            if one.desired or one.ready or one.draining or len(self.figures.profiles) == 1
         )
 
 
