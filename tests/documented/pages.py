@@ -30,6 +30,8 @@ class Line:
     text: str
     in_prose: bool = False
     """A code span: the command is named, perhaps without all its arguments."""
+    block: int = 0
+    """The line on which its block begins."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.number} {self.text.splitlines()[0]}"
@@ -83,4 +85,4 @@ def _in_block(page: str, text: str, block: re.Match[str]) -> Iterator[Line]:
             end = next(at for at in range(position, len(rows)) if rows[at].strip() == mark[1])
             row, position = "\n".join([row, *rows[position : end + 1]]), end + 1
         if row and not row.startswith("#"):
-            yield Line(page, start + begin, row)
+            yield Line(page, start + begin, row, block=start)

@@ -17,14 +17,14 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from steelyard.cli import app
-from tests.documented.elsewhere import ELSEWHERE
 from tests.documented.pages import PAGES, ROOT, Line, lines, lines_of
+from tests.documented.runs import BEGINNINGS, WHOLE, run_by
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)", re.MULTILINE)
 GROUPS = frozenset({"auth", "certificate", "config", "create", "rollout", "set", "top"})
 """Verbs of kubectl that have commands below them."""
-HELM = frozenset({"install", "template", "test", "uninstall", "upgrade"})
+HELM = frozenset({"install", "rollback", "template", "test", "uninstall", "upgrade"})
 LINES = lines()
 
 
@@ -148,12 +148,26 @@ def test_pages_that_show_commands_were_read() -> None:
     assert {line.page for line in LINES} >= {"README.md", "docs/quickstart.md", "docs/tasks.md", "docs/gitops.md"}
 
 
-@pytest.mark.parametrize("command", ELSEWHERE)
-def test_what_is_run_elsewhere_is_shown_and_run_there(command: str) -> None:
-    assert any(command.split() == words for line in LINES for words in line.commands())
-    file, found, function = ELSEWHERE[command].partition("::")
-    if found:
-        assert f"def {function}(" in (ROOT / file).read_text()
+BLOCKS = [line for line in LINES if not line.in_prose]
+
+
+@pytest.mark.parametrize("line", BLOCKS, ids=lambda line: f"{line.page}:{line.number}")
+def test_each_command_of_a_block_is_run_by_a_test_or_said_not_to_be(line: Line) -> None:
+    for words in line.commands():
+        if words[0] != "grep":
+            assert run_by(words)
+
+
+@pytest.mark.parametrize("place", sorted({*WHOLE.values(), *BEGINNINGS.values()}))
+def test_what_runs_commands_is_there_and_has_some_to_run(place: str) -> None:
+    assert place in {run_by(words) for line in BLOCKS for words in line.commands() if words[0] != "grep"}
+    file, found, function = place.partition("::")
+    assert f"def {function}(" in (ROOT / file).read_text() if found else place.startswith("nowhere: ")
+
+
+def test_a_command_that_nothing_runs_is_found() -> None:
+    with pytest.raises(AssertionError, match="does not say what runs it"):
+        run_by(["rm", "-rf", "/"])
 
 
 WRONG = {

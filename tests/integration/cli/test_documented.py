@@ -1,83 +1,204 @@
-"""The kubectl commands of every page, run on a real API server as somebody would who reads the pages from their top."""
+"""The commands of kubectl and steelyard on every page, run as somebody would who reads the pages from their top.
+
+`tests.documented.runs` has those that are run elsewhere. Each block has a folder of its own and finds a job that runs.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
-from e2e.cluster.cluster import Cluster, kubectl
+from e2e.cluster.cluster import Cluster
 from tests.builders import pool_manifest
-from tests.documented.elsewhere import ELSEWHERE, NEED_CONTAINERS
 from tests.documented.pages import ROOT, Line, lines
-from tests.integration.operator.operating import Operated, by_hand
+from tests.documented.runs import LOGS, ON_A_SERVER, run_by
+from tests.integration.cli.people import WORK
+from tests.integration.cli.proxied import service
+from tests.integration.operator.operating import Operated
+from tests.integration.processes import Prometheus
 from tests.integration.server import Server
+from tests.integration.workers import Workers
 
 WATCHED_SECONDS = 2
 ENDED_BY_TIMEOUT = 124
-ARGOCD_CM = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"}}
-pytestmark = pytest.mark.timeout(240, func_only=True)
+SHOWN = 1000
+ENDLESS = re.compile(r" -w\b| --watch\b| --wait\b|\bkubectl wait\b|\bsteelyard dashboard\b")
+ANSWERS = {
+    "check": {0, 3, 4},  # the operator runs outside of this cluster
+    "status": {0, 3},
+    "why-not": {0, 3},
+    "bundle": {0, 4},  # no kubelet hands out logs
+}
+"""Command of steelyard -> exit codes with which it has answered; of all others only 0."""
+GIVEN = {
+    "job.yaml": (ROOT / "manifests" / "examples" / "minimal.yaml").read_text(),
+    "lengths.jsonl": '{"input_len": 512, "output_len": 9000}\n[512, 4000]\n',
+}
+"""Files that a reader has."""
+ALLOCATIONS = (  # replicas of sampler and environment
+    (1, 1),
+    (2, 2),
+    (3, 1),
+    (2, 1),
+)
+"""What a ledger of five entries went through."""
+pytestmark = pytest.mark.timeout(600, func_only=True)
+
+
+def asked_for_here(place: str) -> list[Line]:
+    return [line for line in lines() if not line.in_prose and place in {run_by(words) for words in commands(line)}]
+
+
+def commands(line: Line) -> list[list[str]]:
+    return [words for words in line.commands() if words[0] != "grep"]
+
+
+class Reader:
+    """Somebody with a shell, whose context names the test's namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str, folder: Path) -> None:
+        self.namespace, self._folder = namespace, folder
+        (folder / "kubeconfig").write_bytes(cluster.kubeconfig.read_bytes())
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(folder / "kubeconfig"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        self.names = {"NAMESPACE": namespace, "NAME": "calculator", "JOB": "calculator", "POOL": "shared"}
+        assert not self.shell(f"kubectl config set-context --current --namespace={namespace}", folder).returncode
+
+    def checkout(self, number: int, block: list[Line]) -> Path:
+        """A folder with what a checkout has, and the files that the block expects and does not write."""
+        folder = self._folder / str(number)
+        folder.mkdir()
+        for entry in ROOT.iterdir():
+            if not entry.name.startswith("."):
+                (folder / entry.name).symlink_to(entry)
+        text = "\n".join(line.text for line in block)
+        for name, content in GIVEN.items():
+            if name in text and not re.search(rf"(-o|>) {name}", text):
+                (folder / name).write_text(content)
+        return folder
+
+    def problem(self, line: Line, folder: Path) -> str:
+        """What is wrong with the answer to a command, nothing when all is well. What has no end is ended."""
+        text = re.sub(r"\b(NAMESPACE|NAME|JOB|POOL)\b", lambda found: self.names[found[1]], spared(line.text))
+        endless = bool(ENDLESS.search(text))
+        done = self.shell(f"timeout {WATCHED_SECONDS} {text}" if endless else text, folder)
+        verb = next((words for words in line.text.split() if words in ANSWERS), "")
+        fine = ANSWERS.get(verb, {0}) | ({ENDED_BY_TIMEOUT} if endless else set())
+        return (
+            "" if done.returncode in fine else f"exit code {done.returncode}: {done.stdout[-500:]}{done.stderr[-1500:]}"
+        )
+
+    def shell(self, text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+        shell = ["bash", "-c", text]
+        return subprocess.run(
+            shell, cwd=folder, env=self._environment, capture_output=True, text=True, check=False, timeout=60
+        )
+
+
+def spared(text: str) -> str:
+    """A command that deletes nothing, does not simulate for minutes, and asks for no time before the job."""
+    text = text.replace("kubectl delete ", "kubectl delete --dry-run=server ")
+    text = (
+        re.sub(r"(steelyard twin)(.*?)( --steps \d+)?$", r"\1 --steps 2\2", text) if "steelyard twin" in text else text
+    )
+    return text.replace("--at 2h", "--at 1s")
 
 
 @pytest.fixture
-def reader(cluster: Cluster, namespace: str, tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody whose context names the test's namespace."""
-    config = tmp_path / "kubeconfig"
-    config.write_bytes(cluster.kubeconfig.read_bytes())
-    mine = {"KUBECONFIG": str(config), "PATH": f"{Path(kubectl()).parent}:{os.environ['PATH']}"}
-    environment = {**os.environ, **mine}
-    use = ["kubectl", "config", "set-context", "--current", f"--namespace={namespace}"]
-    subprocess.run(use, check=True, env=environment, capture_output=True)
-    return environment
+def reader(cluster: Cluster, namespace: str, tmp_path: Path) -> Reader:
+    return Reader(cluster, namespace, tmp_path)
 
 
 @pytest.fixture
-def _there(operated: Operated, server: Server, cluster: Cluster) -> Iterator[None]:
+def _metrics(cluster: Cluster, workers: Workers, prometheus: Prometheus, namespace: str) -> Iterator[None]:
+    """What the stages measure, at the place where the operator's Deployment says that Prometheus is."""
+
+    class Forwarding(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = httpx.get(f"{prometheus.url}{self.path}", timeout=20, trust_env=False)
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers["Content-Type"])
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Silent."""
+
+    for stage, work in WORK.items():
+        workers.show(namespace, "calculator", stage.value, work)
+    cluster.kubectl("create", "namespace", "monitoring")
+    with service(cluster, "monitoring", Forwarding):
+        yield
+    cluster.kubectl("delete", "namespace", "monitoring", "--wait=false")
+
+
+@pytest.fixture
+def job(operated: Operated, server: Server, cluster: Cluster, _metrics: None) -> Iterator[Operated]:
     """What the pages take for granted: a job with a few revisions, a pool, Argo CD's ConfigMap."""
-    operated.start()
-    (first,) = operated.server.list("AllocationRevision", operated.namespace)
-    after = first["spec"]["allocation"]["after"]
-    server.apply([by_hand(number, after, after) for number in (2, 3)], operated.namespace)
+    operated.start({"budget.gpus": 8})
+    for number, (samplers, environments) in enumerate(ALLOCATIONS, start=2):
+        fixed = {"sampler": {"whole": samplers}, "environment": {"default": environments}}
+        operated.change({"scaling": {"fixed": fixed}})
+        operated.until("the next entry is applied", lambda number=number: applied(operated, number))
     server.apply([pool_manifest()])
     cluster.kubectl("create", "namespace", "argocd")
-    server.apply([ARGOCD_CM], "argocd")
-    yield
+    server.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"}}], "argocd")
+    yield operated
     server.delete("RLPool", None, "shared")
     cluster.kubectl("delete", "namespace", "argocd", "--wait=false")
 
 
-@pytest.mark.usefixtures("_there")
-def test_the_pages_show_commands_that_an_api_server_takes(operated: Operated, reader: dict[str, str]) -> None:
-    shown = [line for line in lines() if is_run_here(line)]
-    assert len(shown) > 20
+def applied(operated: Operated, number: int) -> Any:
+    found = operated.server.get("AllocationRevision", operated.namespace, f"calculator-{number}")
+    return found and (found.get("status") or {}).get("appliedTime")
 
-    names = {"NAMESPACE": operated.namespace, "NAME": "calculator", "JOB": "calculator", "POOL": "shared"}
-    failed = {str(line): said for line in shown if (said := problem(line, names, reader))}
+
+def as_before(operated: Operated, reader: Reader, folder: Path) -> None:
+    """The job runs as its spec says: not pinned, not held, not suspended."""
+    operated.change({"suspend": False, "scaling": {"pin": None}})
+    assert not reader.shell("steelyard resume calculator", folder).returncode
+    operated.until("the job is ready", lambda: operated.has("Ready"))
+
+
+def test_the_pages_commands_work_on_an_api_server(job: Operated, reader: Reader) -> None:
+    shown = asked_for_here(ON_A_SERVER)
+    assert len(shown) > 80
+
+    failed = {}
+    for number, (_, group) in enumerate(groupby(shown, key=lambda line: (line.page, line.block))):
+        block = [*group]
+        folder = reader.checkout(number, block)
+        as_before(job, reader, folder)
+        failed |= {str(line): said for line in block if (said := reader.problem(line, folder))}
 
     assert failed == {}
 
 
-def is_run_here(line: Line) -> bool:
-    """Whether it is in a block, kubectl's alone (its output may be filtered), and not run elsewhere."""
-    first, *more = line.commands()
-    plain = (
-        first[0] == "kubectl" and first[1] not in {"steelyard", *NEED_CONTAINERS} and " ".join(first) not in ELSEWHERE
-    )
-    return plain and not line.in_prose and all(words[0] in ("kubectl", "grep") for words in more)
-
-
-def problem(line: Line, names: Mapping[str, str], reader: Mapping[str, str]) -> str:
-    """What a shell says that runs it, nothing when all is well. A watch ends after a while, and nothing is deleted."""
-    watches = any({"-w", "--watch"} & {*words} for words in line.commands())
-    spared = line.text.replace("kubectl delete ", "kubectl delete --dry-run=server ")
-    filled_in = re.sub(r"\b(NAMESPACE|NAME|JOB|POOL)\b", lambda found: names[found[1]], spared)
-    script = f"{f'timeout {WATCHED_SECONDS} ' if watches else ''}{filled_in}"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, env=reader, capture_output=True, text=True, check=False, timeout=30
-    )
-    fine = done.returncode == 0 or (watches and done.returncode == ENDED_BY_TIMEOUT)
-    return "" if fine else f"exit code {done.returncode}: {done.stderr}"
+def test_logs_are_asked_of_what_is_there(job: Operated, reader: Reader) -> None:
+    """No kubelet hands out logs here; the objects whose logs are asked for exist."""
+    shown = asked_for_here(LOGS)
+    assert shown
+    failed = {}
+    for line in shown:
+        words = line.commands()[0]
+        where = [word for word in words[2:] if not word.startswith("--")]
+        what = [] if any("/" in word for word in where) else ["pods"]
+        text = " ".join(["kubectl", "get", *what, *where, "-o", "name", "|", "grep", "."])
+        for name, value in reader.names.items():
+            text = re.sub(rf"\b{name}\b", value, text)
+        if (done := reader.shell(text, ROOT)).returncode:
+            failed[str(line)] = done.stderr
+    assert failed == {}

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from steelyard.cluster.following import Following, Watched
 from steelyard.cluster.kinds import JOB
 from steelyard.cluster.kubectl import Kubectl
 from tests.integration.cli.people import Person, item, measured, stranger, viewer
+from tests.integration.cli.proxied import service
 from tests.integration.operator.operating import Operated
 from tests.integration.processes import Prometheus
 
@@ -130,54 +128,12 @@ class Answering(BaseHTTPRequestHandler):
         """Silent."""
 
 
-RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-
-
-@contextmanager
-def service(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """A service of the namespace that leads to this process, by way of the API server."""
-    host = str(cluster.subnets.host)
-    server = ThreadingHTTPServer((host, 0), Answering)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    port = server.server_port
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "prometheus", "namespace": namespace},
-           "spec": {"containers": [{"name": "p", "image": "p", "securityContext": RESTRICTED}],
-                    "schedulerName": "nobody"}}  # fmt: skip
-    found = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus", "namespace": namespace},
-             "spec": {"ports": [{"port": 9090, "targetPort": port}]}}  # fmt: skip
-    target = {"kind": "Pod", "name": "prometheus", "namespace": namespace}
-    labels = {"kubernetes.io/service-name": "prometheus"}
-    endpoints = {
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "prometheus", "namespace": namespace, "labels": labels},
-        "ports": [{"port": port}],
-        "endpoints": [{"addresses": [host], "conditions": {"ready": True}, "targetRef": target}],
-    }  # fmt: skip
-    objects = {"apiVersion": "v1", "kind": "List", "items": [pod, found, endpoints]}
-    cluster.kubectl("apply", "--filename=-", stdin=json.dumps(objects))
-    status = json.dumps({"status": {"phase": "Running", "podIP": host, "podIPs": [{"ip": host}]}})
-    where = ("pod", "prometheus", f"--namespace={namespace}", "--subresource=status")
-    cluster.kubectl("patch", *where, "--type=merge", f"--patch={status}")
-    try:
-        yield f"{namespace}/prometheus:9090"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def test_prometheus_is_reached_as_a_service_with_the_users_rights(
     cluster: Cluster, operated: Operated, viewer: Person
 ) -> None:
     operated.start()
     admin = Person(cluster.kubeconfig)
-    with service(cluster, operated.namespace) as place:
+    with service(cluster, operated.namespace, Answering) as place:
         mine = ("explain", "calculator", "-n", operated.namespace, "--prometheus", place, "-o", "json")
         served = admin.steelyard(*mine)
         assert served.code == 0, served.err
