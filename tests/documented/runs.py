@@ -35,6 +35,9 @@ BEGINNINGS = {
     ".venv/bin/pytest": ITSELF,
     "uvx pre-commit": "nowhere: what it runs is what `make lint` runs",
     "pip install": "nowhere: packages are published with a release",
+    "python manifests/examples/own/try_it.py": (
+        "tests/unit/test_own_example.py::test_an_episode_is_played_by_somebody_who_types"
+    ),
     "python -m e2e.cluster": "e2e/scenarios/test_cluster.py::test_down_leaves_nothing_of_the_cluster",
     "export KUBECONFIG": "nowhere: the program in it is run with `python -m e2e.cluster`",
 }

@@ -101,6 +101,15 @@ def test_its_reward_has_parts(recipe: ModuleType, answer: str, parts: dict[str, 
     assert found == {"reward": sum(parts.values()), "parts": parts}
 
 
+def test_an_episode_is_played_by_somebody_who_types() -> None:
+    typed = "I compute <calc>24*17</calc>\nSo \\boxed{408}<|im_end|>\n"
+    played = subprocess.run(
+        [sys.executable, OWN / "try_it.py"], input=typed, capture_output=True, text=True, check=True
+    )
+    assert "[tool] <result>408</result>" in played.stdout
+    assert played.stdout.endswith("reward {'correct': 1.0, 'format': 0.1}\n")
+
+
 def test_its_data_set_is_one() -> None:
     dataset = Dataset.load(OWN, seed=7)
     group = TrajectoryId(group=0, k=0, attempt=0)
