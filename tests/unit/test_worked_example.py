@@ -1,10 +1,11 @@
-"""The figures of docs/how-it-decides.md are those of the recorded run, computed again by the operator's own code."""
+"""What pages show of the recorded run is what the operator's own code makes of it: figures, and output of commands."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from steelyard.balance.ledger import model_of, throughput_of
 from steelyard.balance.model import Model
 from steelyard.balance.propose import candidate_of
 from steelyard.balance.words import number
+from tests.unit.cli.fake_kubectl import State, put
+from tests.unit.cli.world import steelyard
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-it-decides.md").read_text()
@@ -106,3 +109,22 @@ def test_the_second_move() -> None:
     predicted = MOVES[1].spec.predicted
     assert predicted
     assert f"+{predicted.gain_percent} % and costs about {predicted.cost_seconds} s" in WORDS
+
+
+CLI = (ROOT / "docs" / "cli.md").read_text()
+SHOWN = dict(re.findall(r"^```console\n\$ steelyard ([^\n]+)\n(.*?)^```", CLI, re.MULTILINE | re.DOTALL))
+LATER = datetime(2026, 11, 30, 13, 58, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("command", ["status", "history calculator", "explain calculator --revision 3"])
+def test_commands_print_what_the_page_shows(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`...` stands for lines, an ellipsis for the end of one."""
+    monkeypatch.setattr("steelyard.cli.commands.status.now", lambda: LATER)
+    monkeypatch.setattr("steelyard.cli.commands.history.now", lambda: LATER)
+    state = put(State(), RECORD["job"], *RECORD["revisions"])
+    code, out, _ = steelyard(state, *command.split(), monkeypatch=monkeypatch)
+    assert code == 0
+    printed = iter(out.splitlines())
+    for shown in SHOWN[command].splitlines():
+        line = shown.rstrip("…")
+        assert shown == "..." or any(one.startswith(line) and (one == line or "…" in shown) for one in printed), shown
