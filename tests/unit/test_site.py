@@ -39,6 +39,6 @@ def test_the_pictures_are_there(site: Path) -> None:
 
 
 def test_what_lies_beside_the_documentation_is_published_with_it(site: Path) -> None:
-    assert 'href="manifests/examples/minimal.yaml"' in (site / "quickstart.html").read_text()
-    assert (site / "manifests" / "examples" / "minimal.yaml").is_file()
+    assert 'href="manifests/examples/own/job.yaml"' in (site / "bring-your-own.html").read_text()
+    assert (site / "manifests" / "examples" / "own" / "job.yaml").is_file()
     assert (site / "benchmarks" / "index.html").is_file()
