@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 ON_A_SERVER = "tests/integration/cli/test_documented.py::test_the_pages_commands_work_on_an_api_server"
-LOGS = "tests/integration/cli/test_documented.py::test_logs_are_asked_of_what_is_there"
 RENDERED = "tests/integration/chart/test_documented.py::test_the_chart_takes_the_values_that_a_page_shows"
 README = "e2e/scenarios/test_install.py::test_the_readme_leads_from_nothing_to_an_explained_decision"
 CONTAINERS = "e2e/scenarios/test_job.py::test_a_user_follows_trajectories_reads_logs_and_asks_for_help"
@@ -22,7 +21,6 @@ WHOLE = {
 
 BEGINNINGS = {
     "kubectl apply -f gitops": "nowhere: no suite installs Argo CD or Flux; docs/gitops.md says so",
-    "kubectl logs": LOGS,
     "steelyard logs": CONTAINERS,
     "steelyard trace": CONTAINERS,
     "steelyard rehearse": (

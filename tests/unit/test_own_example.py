@@ -84,7 +84,7 @@ def test_an_episode_with_a_tool_is_played(recipe: ModuleType, call: str, result:
     episode = Scripted(f"I compute <calc>{call}</calc>", "So \\boxed{408}<|im_end|>")
     asyncio.run(recipe.environment(maxTokens="64").run(TASK, episode))
     assert [kind for kind, _ in episode.said] == ["prompt", "policy", "tool", "policy"]
-    assert TASK["question"] in episode.said[0][1]
+    assert str(TASK["question"]) in episode.said[0][1]
     assert episode.said[2][1].startswith(f"<result>{result}")
 
 
