@@ -120,7 +120,6 @@ LATER = datetime(2026, 11, 30, 13, 58, tzinfo=UTC)
 def test_commands_print_what_the_page_shows(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`...` stands for lines, an ellipsis for the end of one."""
     monkeypatch.setattr("steelyard.cli.commands.status.now", lambda: LATER)
-    monkeypatch.setattr("steelyard.cli.commands.history.now", lambda: LATER)
     state = put(State(), RECORD["job"], *RECORD["revisions"])
     code, out, _ = steelyard(state, *command.split(), monkeypatch=monkeypatch)
     assert code == 0
