@@ -2,6 +2,9 @@
 
 Every policy of docs/decisions/0013 on five profiles with 48 GPUs. Prints how much faster Steelyard is than each, and
 the targets; the figures go to benchmarks/results/twin.json. A target that is missed is printed and fails nothing.
+
+A run depends on its profile, its policy and its seed alone. So after a change of one policy `--policy NAME` plays that
+one anew, and the rows of the others stay as they were measured.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from steelyard.twin.compare import POLICIES, compare
+from steelyard.twin.compare import POLICIES, play
 from steelyard.twin.profiles import profile
 from steelyard.twin.report import figures
 
@@ -36,10 +39,22 @@ PAPERS = "the papers report 3 to 4.2"
 Row = dict[str, Any]
 
 
-def measure(task: tuple[str, int]) -> Row:
-    name, seed = task
-    played = compare(profile(name, GPUS), seed)
+def measure(task: tuple[str, int, Sequence[str]]) -> Row:
+    name, seed, policies = task
+    played = [play(profile(name, GPUS), policy, seed) for policy in policies]
     return {"profile": name, "seed": seed, "policies": [{"policy": one.policy, **figures(one.run)} for one in played]}
+
+
+def recorded() -> dict[tuple[str, int], Row]:
+    """What was measured before."""
+    rows: list[Row] = json.loads(RESULT.read_text()) if RESULT.exists() else []
+    return {(row["profile"], row["seed"]): row for row in rows}
+
+
+def merged(before: Row | None, now: Row) -> Row:
+    """One profile and seed: what was played now, and the policies that were not as they were."""
+    by_policy = {one["policy"]: one for row in (before, now) if row for one in row["policies"]}
+    return {**now, "policies": [by_policy[policy] for policy in POLICIES if policy in by_policy]}
 
 
 def ratio(rows: Sequence[Row], name: str, policy: str) -> float:
@@ -77,15 +92,21 @@ def show(rows: Sequence[Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="seeds 1 to N of each profile")
-    tasks = list(product(PROFILES, range(1, parser.parse_args().seeds + 1)))
-    begin, rows = time.monotonic(), []
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="play only this one; may be repeated")
+    asked = parser.parse_args()
+    tasks = [(name, seed, asked.policy or [*POLICIES]) for name, seed in product(PROFILES, range(1, asked.seeds + 1))]
+    begin, rows = time.monotonic(), recorded() if asked.policy else {}
     RESULT.parent.mkdir(exist_ok=True)
     with ProcessPoolExecutor(CORES) as pool:
         for row in pool.map(measure, tasks):
-            rows.append(row)
-            RESULT.write_text(json.dumps(rows, indent=1) + "\n")
+            key = row["profile"], row["seed"]
+            rows[key] = merged(rows.get(key), row)
+            ordered = sorted(rows.values(), key=lambda one: (PROFILES.index(one["profile"]), one["seed"]))
+            RESULT.write_text(json.dumps(ordered, indent=1) + "\n")
             print(f"{time.monotonic() - begin:6.0f} s  {row['profile']}, seed {row['seed']}", flush=True)
-    show(rows)
+    whole = [row for row in rows.values() if len(row["policies"]) == len(POLICIES)]
+    if {row["profile"] for row in whole} == {*PROFILES}:
+        show(whole)
 
 
 if __name__ == "__main__":
