@@ -41,6 +41,8 @@ class Training:
         hopeless = self.experience.add(one)
         if hopeless is not None:
             self.failed += self._profile.group_size
+            for pod in self._trainers[:1]:
+                pod.failed += self._profile.group_size
             self._closed(1)
         self._begin()
 
@@ -102,7 +104,6 @@ class Training:
         self.step += 1
         self.ends.append(self._clock.now)
         pod.ok += len(lags)
-        pod.failed += dead
         pod.steps += 1
         pod.version = self.step
         if self.step >= self._profile.steps:
