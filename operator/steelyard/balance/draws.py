@@ -1,4 +1,4 @@
-"""What a model promises if its estimates are off by their errors: joint draws along a low-discrepancy sequence.
+"""What a model promises if its estimates are off by their errors: joint draws, a Latin hypercube without correlations.
 
 No chance is involved, so the same model has the same draws each time; they are evaluated together, as arrays.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -16,14 +17,20 @@ from steelyard.balance.closed_loop import TokenLatencies
 from steelyard.balance.model import SERVING, Model, Split, main_profile
 from steelyard.balance.stairs import Floats, Numbers, cleaned
 
-DRAWS = 32
+DRAWS = 64
 LARGEST_MOVE = 20.0
+GOLDEN = (sqrt(5) - 1) / 2
+TINY = 1e-6
+"""Keeps the correlations of more rows than draws invertible."""
+UNTANGLED = 4
+"""So often are the draws freed of correlations; each time putting them in ranks again brings a little back."""
 
 
 class Draws:
     """The model with every estimate moved by its own error, `DRAWS` times.
 
-    A rate moves on a log scale, so it stays positive. Token latency moves with the capacity that follows from it.
+    A rate moves on a log scale, so it stays positive. Token latency moves with the capacity that follows from it. An
+    episode that asks for more slot seconds asks for more tokens: to samplers that is the same as being slower.
     """
 
     def __init__(self, model: Model) -> None:
@@ -31,12 +38,13 @@ class Draws:
         errors = np.array([*(one.error for one in estimates.values()), model.workload.error])
         factors = np.exp(np.clip(normal_points(len(errors)) * errors[:, None], -LARGEST_MOVE, LARGEST_MOVE))
         self.model = model
-        self.rates: Mapping[tuple[Stage, str], Floats] = {
-            slot: one.value * factor for (slot, one), factor in zip(estimates.items(), factors, strict=False)
-        }
-        """Units per second of one replica in each draw."""
         self.slower: Floats = factors[-1]
         """Factor on the slot seconds of an episode in each draw."""
+        self.rates: Mapping[tuple[Stage, str], Floats] = {
+            slot: one.value * factor / (self.slower if slot[0] is Stage.SAMPLER else 1.0)
+            for (slot, one), factor in zip(estimates.items(), factors, strict=False)
+        }
+        """Units per second of one replica in each draw; of samplers, tokens of an episode as it was measured."""
 
     def throughput(self, split: Split) -> Floats:
         """`Model.throughput` of each draw."""
@@ -70,16 +78,23 @@ class Draws:
 
 @cache
 def normal_points(dimensions: int) -> Floats:
-    """Standard normal deviates, dimensions x `DRAWS`: an additive sequence (generalised golden ratio), inverted."""
-    ratio = 2.0
-    for _ in range(40):
-        ratio = (1 + ratio) ** (1 / (dimensions + 1))
-    invert = NormalDist().inv_cdf
-    points = np.array(
-        [
-            [invert((0.5 + point * ratio**-axis) % 1.0 or 0.5) for point in range(1, DRAWS + 1)]
-            for axis in range(1, dimensions + 1)
-        ]
-    )
+    """Standard normal deviates, dimensions x `DRAWS`: each row the same quantiles, in an order that has next to nothing
+    to do with that of any other row (Iman and Conover 1982).
+
+    A sequence of points would not do: it fills many dimensions only after many more points than anybody evaluates, and
+    until then its rows are far from centred and follow each other.
+    """
+    quantiles = np.array([NormalDist().inv_cdf((rank + 0.5) / DRAWS) for rank in range(DRAWS)])
+    places = np.arange(dimensions * DRAWS, dtype=np.float64).reshape(dimensions, DRAWS)
+    points = _ranked(GOLDEN * places**2 % 1.0, quantiles)
+    for _ in range(UNTANGLED if dimensions > 1 else 0):
+        tangle = np.linalg.cholesky(np.corrcoef(points) + TINY * np.eye(dimensions))
+        points = _ranked(np.linalg.solve(tangle, points), quantiles)
     points.setflags(write=False)  # shared by all callers
     return points
+
+
+def _ranked(rows: Floats, quantiles: Floats) -> Floats:
+    """`quantiles`, in each row in the order of its values."""
+    ranked: Floats = quantiles[rows.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")]
+    return ranked
