@@ -20,7 +20,8 @@ class TokenLatency:
     most: float
     """Sequences the replica can run at once: its slots, or what its KV cache holds."""
     error: float = 0.0
-    """Relative standard error of tau at twice the highest load seen (no move more than doubles a load)."""
+    """Relative standard error of the rate: of tau at twice the highest load seen (no move more than doubles a load),
+    and of `most` as far as the rate depends on it."""
 
     def at(self, running: float) -> float:
         return self.alpha + self.beta * running

@@ -8,13 +8,15 @@ from itertools import pairwise
 from math import exp, hypot, log, sqrt
 
 from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Stage
-from steelyard.balance.demand import explained_by_length
+from steelyard.balance.demand import explained_by_length, interval_error
 from steelyard.balance.estimate import estimate
 from steelyard.balance.ledger import model_of, throughput_error_of, throughput_of
 from steelyard.balance.model import Estimate, Model, Workload
 from steelyard.balance.observe import Observed
 
 LEAST_ERROR = 0.02
+UNKNOWN_SPREAD = 0.5
+"""Coefficient of variation of the step intervals where too few were seen to tell."""
 DRIFT_ERROR = 0.2
 """A correction for drift is trusted to a fifth of its own size; where none is possible, to so much in all."""
 
@@ -59,12 +61,10 @@ def counterfactual(revision: AllocationRevision, spec: AgenticRLJobSpec, observe
 def throughput_error(observed: Observed) -> float:
     """Relative standard error of the measured throughput, from the spread of the step intervals."""
     ends = observed.window.step_ends
-    gaps = [(later[0] - earlier[0]) / later[1] for earlier, later in pairwise(ends) if later[1] > 0]
-    mean = sum(gaps) / len(gaps) if gaps else 0.0
-    if len(gaps) < 2 or mean <= 0:
-        return LEAST_ERROR
-    variance = sum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1)
-    return max(sqrt(variance / len(gaps)) / mean, LEAST_ERROR)
+    intervals = [(after - before, steps) for (before, _), (after, steps) in pairwise(ends)]
+    if len(intervals) < 2:
+        return UNKNOWN_SPREAD / sqrt(max(observed.window.steps, 1))
+    return max(interval_error(intervals, observed.window.scrape_seconds), LEAST_ERROR)
 
 
 def drifted(then: Model, now: Model, after: Allocation) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from operator import add
 
@@ -40,6 +41,20 @@ def service_demand(
     residual = sum(left**2 for left in unexplained)
     batch_means = sqrt(residual * slices / (slices - 1)) / worked if slices > 1 else 0.0
     return Estimate(demand, min(max(batch_means, EDGE_ERROR / units), 2.0))
+
+
+def interval_error(intervals: Sequence[tuple[float, float]], scrape_seconds: float) -> float:
+    """Relative standard error of seconds per step, from (seconds, steps) between one observed step end and the next.
+
+    Where a step ends is known to a scrape, and to a step where several end between two of them. So each interval has
+    the error of a difference of two uniforms (a sixth of the square), and so have all together: only the rest of their
+    spread counts for each.
+    """
+    total, steps = sum(seconds for seconds, _ in intervals), sum(steps for _, steps in intervals)
+    blur = min(scrape_seconds, total / steps) ** 2 / 6
+    residual = sum((seconds - total / steps * finished) ** 2 for seconds, finished in intervals)
+    spread = residual * len(intervals) / max(len(intervals) - 1, 1) - len(intervals) * blur
+    return sqrt(max(spread, 0.0) + blur) / total
 
 
 def explained_by_length(faster: float, longer: float) -> float:

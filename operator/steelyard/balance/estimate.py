@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import hypot, sqrt
 
 from steelyard.api import AgenticRLJobSpec, Stage
 from steelyard.balance import sampler
 from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.counter import Gauge
-from steelyard.balance.demand import EDGE_ERROR, service_demand, work
+from steelyard.balance.demand import EDGE_ERROR, interval_error, service_demand, work
 from steelyard.balance.known import NOTHING, Known, aged_latencies, latency_priors, remembered, with_priors
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, Workload
 from steelyard.balance.observe import Observed, PodWindow, StageWindow
@@ -112,19 +111,13 @@ def _trainer_rate(window: StageWindow, observed: Observed) -> dict[str, Estimate
 
 
 def _step_error(pod: PodWindow, observed: Observed) -> float:
-    """Relative standard error of the trainer's time per step: the spread of whole steps, and the edges of the window.
-
-    Where a step ends is known to a scrape. That blurs each step, but of all steps together only the first and the last
-    edge: for so much less their spread counts.
-    """
-    ends, blur = observed.window.step_ends, EDGE_ERROR * observed.window.scrape_seconds
-    works = [work(pod, before, after) / count for (before, _), (after, count) in pairwise(ends)]
-    total = sum(works)
-    if total <= 0:
+    """Relative standard error of the trainer's time per step."""
+    ends = observed.window.step_ends
+    works = [(work(pod, before, after), steps) for (before, _), (after, steps) in pairwise(ends)]
+    if sum(spent for spent, _ in works) <= 0:
         return 2.0
-    variance = sum((work - total / len(works)) ** 2 for work in works) / max(len(works) - 1, 1)
-    spread = sqrt(max(variance - 2 * blur**2, 0.0) * len(works)) / total
-    return min(max(hypot(spread, blur / total), EDGE_ERROR / len(works) / 4), 2.0)
+    least = EDGE_ERROR / sum(steps for _, steps in works) / 4
+    return min(max(interval_error(works, observed.window.scrape_seconds), least), 2.0)
 
 
 def _per_trainer(
@@ -147,9 +140,10 @@ def _samplers(
         if not pods:
             continue
         most = sampler.most_running(pods, spec.stages.sampler.engine.args)
-        seen = sampler.loads(pods, observed.window.scrape_seconds)
-        latency = sampler.fit(seen, most) or sampler.fit([*seen, *past.get(profile, ())], most)
-        between, mean = sampler.bracket(seen, most), sampler.mean_load(seen)
+        slices = sampler.slices(pods, observed.window.scrape_seconds)
+        latency = sampler.fit(slices, most) or sampler.fit(slices, most, past.get(profile, ()))
+        seen = [one.load for one in slices]
+        between, mean = sampler.bracket(seen, most.value), sampler.mean_load(seen)
         if mean:
             loads[profile] = mean
         if latency:
@@ -212,11 +206,14 @@ def _visits(windows: Mapping[Stage, StageWindow]) -> dict[Stage, float]:
 
 
 def _latency_now(samplers: StageWindow, latency: Mapping[str, TokenLatency]) -> float:
-    """Token latency that the fit gives for the load of this window."""
+    """Token latency that the fits give for the loads of this window, mean over its tokens; 0 where none is known."""
+    explained = generated = 0.0
     for pod in samplers.pods:
         fitted = latency.get(pod.pod.profile)
-        if fitted and pod.engine:
-            busy = pod.time_in("busy")
-            spent = pod.engine.latency_sum.increase(pod.start, pod.end)
-            return fitted.at(min(spent / busy if busy > 0 else 1.0, fitted.most))
-    return 0.0
+        if fitted is None or pod.engine is None:
+            continue
+        tokens = pod.engine.tokens.increase(pod.start, pod.end)
+        spent, batching = pod.engine.latency_sum.increase(pod.start, pod.end), pod.time_in("busy", "sync")
+        generated += tokens
+        explained += tokens * fitted.at(min(spent / batching if batching > 0 else 1.0, fitted.most))
+    return explained / generated if generated > 0 else 0.0

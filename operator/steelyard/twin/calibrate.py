@@ -84,7 +84,7 @@ def _sampler(job: AgenticRLJob, window: Window, observed: Observed, capacities: 
     latency = capacities.latency.get(name) or _from_one_load(
         capacities.loads[name],
         capacities.rates[Stage.SAMPLER][name].value,
-        most_running(pods, job.spec.stages.sampler.engine.args),
+        most_running(pods, job.spec.stages.sampler.engine.args).value,
     )
     return Sampler(gpus, float(latency.alpha), float(latency.beta), round(latency.most), ROOM_TOKENS)
 

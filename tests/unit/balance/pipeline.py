@@ -177,6 +177,7 @@ class Pipeline:
         pod.set(signals.KV_USAGE, 0.0)
         pod.add(signals.TOKENS_GENERATED, 0.0)
         if pod.syncing > 0:
+            pod.add(signals.TOKEN_LATENCY_SUM, TICK * len(running))  # the pause shows as a long gap between two tokens
             pod.syncing -= TICK
         elif running:
             latency = (self.setup.alpha + self.setup.beta * len(running)) / self._speed(pod)

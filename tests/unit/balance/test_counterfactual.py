@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from steelyard.api import Stage
-from steelyard.balance.counterfactual import drifted
+from steelyard.balance.counterfactual import LEAST_ERROR, drifted, throughput_error
 from steelyard.balance.model import Estimate, Model
-from tests.unit.balance.builders import START
+from steelyard.balance.observe import observe
+from tests.unit.balance.builders import NOW, START, a_view, steady
 from tests.unit.balance.test_model import LATENCY, a_model
 
 
@@ -58,3 +59,11 @@ def test_a_sampler_would_have_no_more_room_for_long_sequences_than_it_has_now() 
     found = drifted(measured(), measured(longer=2.0, room=16), START).capacities
     assert found.latency["whole"].most == 16
     assert found.rates[Stage.SAMPLER]["whole"].value == pytest.approx(16 / LATENCY.at(16))
+
+
+def test_one_interval_does_not_tell_by_how_much_intervals_differ() -> None:
+    """Two step ends, so one interval: 2 % would let it condemn a move, half is what it is worth. Of six it is seen."""
+    few, many = (observe(a_view(), steady().rates(), NOW, NOW - seconds, whole=True) for seconds in (40, 115))
+    assert (few.window.steps, many.window.steps) == (1, 6)
+    assert throughput_error(few) == 0.5
+    assert throughput_error(many) == LEAST_ERROR

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import log
+from statistics import fmean, pstdev
+
+import numpy as np
 import pytest
 
 from steelyard.api import AgenticRLJob, Stage
@@ -13,6 +18,7 @@ from steelyard.balance.ledger import inputs_of, known
 from steelyard.balance.model import Estimate, Load, Model
 from steelyard.balance.observe import observe
 from steelyard.balance.trainer_curve import EXPONENT, TrainerCurve, TrainerSize
+from steelyard.balance.types import Series
 from tests.builders import SLICE, WHOLE, a_revision
 from tests.unit.balance.builders import NOW, START, Sheet, a_view, steady
 from tests.unit.balance.loop import demo_job
@@ -307,3 +313,40 @@ def test_errors_widen_with_fewer_units_and_stay_finite() -> None:
     errors = [rate(model_of(steady(trajectories=2, batch=batch)), Stage.REWARD_SERVER).error for batch in (32, 8, 2)]
     assert errors == sorted(errors)
     assert 0 < errors[0] < errors[-1] <= 2
+
+
+def test_waiting_is_explained_by_the_load_of_every_sampler() -> None:
+    """One runs a quarter of a sequence at 6 ms a token, the other a whole one at 9 ms: of 0.5 s that an episode waits
+    for its 40 tokens 0.3 s are decoding, whichever sampler is looked at first."""
+    sheet = steady()
+    for index, spent in enumerate((0.2, 0.8)):
+        sheet.without(signals.TOKEN_LATENCY_SUM, f"sampler-whole-{index}")
+        sheet.counter(signals.TOKEN_LATENCY_SUM, f"sampler-whole-{index}", spent)
+    known = Known(latency={"whole": TokenLatency(0.005, 0.004, 64.0)})
+    model = estimate(observe(a_view(), sheet.rates(), NOW), demo_job().spec, known).model
+    assert model is not None
+    assert model.workload.overhead_seconds == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seconds", [50.0, 6.0], ids=["scrapes in a step", "steps in a scrape"])
+def test_the_trainers_error_is_as_large_as_windows_differ(seconds: float) -> None:
+    """A hundred windows of steps that differ by a fifth, where ends are known to a scrape of 15 s."""
+    chance, sheet, found, claimed = np.random.default_rng(1), steady(), [], []
+    for _ in range(100):
+        ends = np.cumsum(chance.normal(seconds, seconds / 5, 60))
+        scrapes = chance.uniform(0, 15) + 15.0 * np.arange(24)
+        steps, instants = np.searchsorted(ends, scrapes, "right").astype(float), NOW - scrapes[-1] + scrapes
+        for metric, values, labels in (
+            (signals.STAGE_SECONDS, scrapes, {"state": "busy"}),
+            (signals.STAGE_UNITS, 32 * steps, {"outcome": "ok"}),
+            (signals.STEP_COUNT, steps, {}),
+        ):
+            samples = tuple(zip(instants.tolist(), values.tolist(), strict=True))
+            sheet.samples[metric]["trainer-whole-0"] = [Series(tuple(labels.items()), samples)]
+        observed = observe(a_view(), replace(sheet.rates(), window_seconds=400), NOW, whole=True)
+        window = replace(observed.window, scrape_seconds=15.0)  # of the trainer; the others are scraped every second
+        model = estimate(replace(observed, window=window), demo_job().spec).model
+        assert model is not None
+        found.append(log(model.capacities.rates[Stage.TRAINER]["whole"].value))
+        claimed.append(model.capacities.rates[Stage.TRAINER]["whole"].error)
+    assert 0.75 * pstdev(found) < fmean(claimed) < 1.5 * pstdev(found)

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import exp, log, sqrt
+from statistics import fmean, pstdev
+from typing import Any
 
+import numpy as np
 import pytest
 
-from steelyard.balance.model import Load
-from steelyard.balance.sampler import P90, bracket, fit, most_running
+from steelyard.api import Stage
+from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.counter import Counter, Gauge
+from steelyard.balance.model import P90, Estimate, Load
+from steelyard.balance.observe import EngineWindow, PodWindow
+from steelyard.balance.sampler import Slice, bracket, most_running, slices
+from steelyard.balance.sampler import fit as fit_slices
+from tests.unit.balance.builders import a_pod
 
 
 def line(*running: float, alpha: float = 0.02, beta: float = 0.002) -> list[Load]:
     return [Load(b, alpha + beta * b, 100) for b in running]
+
+
+def fit(loads: Sequence[Load], most: float, past: Sequence[Load] = ()) -> TokenLatency | None:
+    """Through the loads of one replica, one after the other."""
+    return fit_slices([Slice(load, "one", float(at)) for at, load in enumerate(loads)], Estimate(most), past)
 
 
 def test_loads_far_enough_apart_identify_the_line() -> None:
@@ -67,6 +83,102 @@ def test_latency_that_falls_with_load_counts_as_flat() -> None:
     assert latency.alpha > 0
 
 
+Noise = Callable[[np.random.Generator, int, int], Any]
+"""Generator, slices and replicas -> factors on the token latency, (slices, replicas)."""
+
+NOISES: dict[str, Noise] = {
+    "of its own in every slice": lambda chance, n, pods: chance.standard_normal((n, pods)),
+    "of machines that stay slow for a while": lambda chance, n, pods: walk(chance, n, pods),
+    "of a machine that all replicas share": lambda chance, n, pods: np.tile(walk(chance, n, 1), (1, pods)),
+    "of replicas that differ": lambda chance, n, pods: np.tile(chance.standard_normal(pods), (n, 1)),
+}
+
+
+def walk(chance: np.random.Generator, n: int, pods: int) -> Any:
+    """Noise whose neighbours are alike: correlation 0.8 from one slice to the next."""
+    rows = [chance.standard_normal(pods)]
+    for _ in range(n - 1):
+        rows.append(0.8 * rows[-1] + 0.6 * chance.standard_normal(pods))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_error_is_as_large_as_windows_differ(noise: str) -> None:
+    """Two hundred windows of four replicas under loads that rise and fall. Were each slice a sample of its own, the
+    error would be a fifth of what windows really differ by where replicas share a machine."""
+    chance, found, claimed = np.random.default_rng(1), [], []
+    for _ in range(200):
+        slower = np.exp(0.05 * NOISES[noise](chance, 24, 4))
+        seen = [
+            Slice(Load(b, (0.02 + 0.0005 * b) * slower[at, pod], 100), f"replica-{pod}", float(at))
+            for at in range(24)
+            for pod, b in enumerate(np.array([3.0, 5.0, 7.0, 9.0]) + at % 5)
+        ]
+        latency = fit_slices(seen, Estimate(20.0))
+        assert latency is not None
+        found.append(log(latency.capacity))
+        claimed.append(latency.error)
+    assert 0.65 * pstdev(found) < fmean(claimed) < 2.2 * pstdev(found)
+
+
+def test_a_line_that_hangs_on_one_earlier_window_is_as_uncertain_as_that() -> None:
+    """Loads alike now, and one of the ledger: any error of it tilts the line, and no residual shows that."""
+    now = [Load(8 + 0.1 * (i % 3), 0.028 * (1.02 if i % 2 else 0.98), 100) for i in range(8)]
+    assert fit(now, most=16) is None
+    latency = fit(now, most=16, past=[Load(2.0, 0.022, 1000.0)])
+    assert latency is not None
+    assert latency.error > 0.03
+
+
+def an_engine(
+    running: Sequence[float], usage: Sequence[float], *, busy: float = 100.0, sync: float = 0.0, tau: float = 0.02
+) -> PodWindow:
+    """A replica that decodes for `busy` of `busy + sync` seconds, in ten turns, with these gauges at each scrape."""
+    span = busy + sync
+    edges = [span * i / 10 for i in range(11)]
+    mean = fmean(running)
+    spent, tokens = [mean * at for at in edges], [mean * at * busy / span / tau for at in edges]
+    engine = EngineWindow(
+        tokens=Counter(tuple(edges), tuple(tokens)),
+        latency_sum=Counter(tuple(edges), tuple(spent)),
+        latency_count=Counter(tuple(edges), tuple(tokens)),
+        running=Gauge(tuple(enumerate(running))),
+        waiting=Gauge(),
+        kv_usage=Gauge(tuple(enumerate(usage))),
+    )
+    seconds = {
+        "busy": Counter((0.0, span), (0.0, busy)),
+        "sync": Counter((0.0, span), (0.0, sync)),
+    }
+    return PodWindow(a_pod("sampler", Stage.SAMPLER, "whole"), 0.0, span, seconds, {}, engine=engine)
+
+
+def test_taking_over_weights_is_no_token_latency() -> None:
+    """A fifth of the time goes into new weights. It is lost capacity, and counted as that: `Model.carried`."""
+    loads = [one.load for one in slices([an_engine([6.0] * 10, [0.1] * 10, busy=80.0, sync=20.0)], 5.0)]
+    assert [load.running for load in loads] == pytest.approx([6.0] * 10)
+    assert [load.latency for load in loads] == pytest.approx([0.02] * 10)
+
+
+def test_what_the_kv_cache_holds_is_told_by_all_replicas_together() -> None:
+    """The fewest of any replica would be fewer the more replicas there are: chance, not room."""
+    chance = np.random.default_rng(2)
+    pods = [an_engine(list(8 + chance.standard_normal(20)), [0.5] * 20) for _ in range(16)]
+    assert most_running(pods, []).value == pytest.approx(8 * 0.9 / 0.5, rel=0.03)
+
+
+def test_room_that_depends_on_who_runs_makes_the_capacity_uncertain() -> None:
+    steady = most_running([an_engine([8.0] * 20, [0.5] * 20)], [])
+    bursts = most_running([an_engine([8.0] * 20, [0.4] * 10 + [0.6] * 10)], [])
+    assert steady.error == pytest.approx(0, abs=1e-9)
+    assert bursts.error > 0.05
+    seen = [Slice(load, "one", float(at)) for at, load in enumerate(line(2, 3, 4, 6, 8))]
+    sure, unsure = fit_slices(seen, steady), fit_slices(seen, replace(steady, error=bursts.error))
+    assert sure is not None
+    assert unsure is not None
+    assert unsure.error == pytest.approx(bursts.error * sure.alpha / sure.at(sure.most))
+
+
 def test_a_bracket_spans_rate_to_rate_over_utilisation() -> None:
     """Four of 64 sequences at 25 ms: at least 160 tokens/s, at most 16 times that."""
     between = bracket([Load(4, 0.025, 100)], most=64)
@@ -92,4 +204,4 @@ def test_no_load_gives_no_bracket() -> None:
     ],
 )
 def test_how_many_sequences_a_replica_runs(arguments: list[str], want: float) -> None:
-    assert most_running([], arguments) == want
+    assert most_running([], arguments) == Estimate(want)
