@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import typer
+
 from steelyard.api import AgenticRLJob
 from steelyard.api.names import LABEL_JOB
 from steelyard.balance import balance
 from steelyard.balance.types import Instant, Plan, Rates, Seen
 from steelyard.children.render import Ending
+from steelyard.cli import codes
+from steelyard.cli.output import complain
 from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError
@@ -73,6 +77,19 @@ def look(session: Session, name: str) -> Looked:
     view = store.view((namespace, name), monitored=False)
     assert view is not None
     return Looked(view, tuple(lacking))
+
+
+def look_at_sound(session: Session, name: str) -> tuple[Looked, AgenticRLJob]:
+    """The same, and what could not be read is said; a job whose stored spec breaks a rule ends the command."""
+    looked, about = look(session, name), f"{session.namespace}/{name}"
+    for missing in looked.lacking:
+        complain(codes.PARTLY_UNREADABLE, about, missing)
+    if looked.job is None:
+        complain(
+            codes.BROKEN_SPEC, about, f"the spec breaks a rule and everything runs as before: {looked.view.job.broken}"
+        )
+        raise typer.Exit(codes.BROKEN_SPEC.exit)
+    return looked, looked.job
 
 
 def _read_pool(session: Session, store: Store, name: str) -> list[str]:

@@ -10,8 +10,9 @@ import pytest
 from steelyard.cli.checking import metrics
 from steelyard.cli.checking.capacity import NODE, STORAGE_CLASS
 from steelyard.cli.checking.cluster import DEPLOYMENT
+from steelyard.cluster.errors import Unreachable
 from steelyard.cluster.kinds import BY_NAME, JOB, LEASE, POD
-from tests.unit.cli.fake_kubectl import State
+from tests.unit.cli.fake_kubectl import FakeKubectl, State
 from tests.unit.cli.well import API, PATH, a_quota, check, series, well
 from tests.unit.cli.world import Answering, one_of, steelyard
 
@@ -123,6 +124,16 @@ def test_what_a_job_names_must_be_there(state: State, monkeypatch: pytest.Monkey
     assert "spec.stages.trainer.template.spec.worker.env: there is no Secret wandb" in said
     assert "spec.stages.trainer.template.spec.imagePullSecrets: there is no Secret registry" in said
     assert not any("optional-one" in one for one in said)
+
+
+def test_a_cluster_that_does_not_answer_is_said_once(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise Unreachable("no such host")
+
+    monkeypatch.setattr(FakeKubectl, "run", refuse)
+    code, found = check(state, monkeypatch=monkeypatch)
+    assert code == 3
+    assert [(one.category, one.code, one.message) for one in found] == [("cluster", "SY2001", "no such host")] * 2
 
 
 def test_a_secret_that_may_not_be_read_is_no_failure(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,8 +84,13 @@ def unknown(about: str, said: str) -> Finding:
 
 
 def run(scene: Scene, categories: Sequence[Category]) -> list[tuple[str, list[Finding]]]:
-    """Every check of every category."""
-    return [(name, [finding for check in checks for finding in _safely(scene, check)]) for name, checks in categories]
+    """Every check of every category, unless the first shows that nobody answers: then they would all say the same."""
+    found = []
+    for name, checks in categories:
+        found.append((name, [finding for check in checks for finding in _safely(scene, check)]))
+        if all(finding.code is codes.CHECK_FAILED for finding in found[0][1]):
+            break
+    return found
 
 
 def _safely(scene: Scene, check: Check) -> Iterator[Finding]:

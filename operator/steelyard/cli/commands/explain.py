@@ -39,28 +39,21 @@ def explain(
     $ steelyard explain calculator --at 2h
     """
     from steelyard.cli import explain_now, explain_past, explain_text
-    from steelyard.cli.looking import look
+    from steelyard.cli.looking import look_at_sound
 
     if revision is not None and at is not None:
         raise typer.BadParameter("names a decision that --revision names too: give one of them", param_hint="--at")
     about = f"{session.namespace}/{job}"
-    looked = look(session, job)
-    for missing in looked.lacking:
-        complain(codes.PARTLY_UNREADABLE, about, missing)
-    if looked.job is None:
-        complain(
-            codes.BROKEN_SPEC, about, f"the spec breaks a rule and everything runs as before: {looked.view.job.broken}"
-        )
-        return Exit.NEGATIVE
+    looked, sound = look_at_sound(session, job)
     if revision is not None or at is not None:
-        past = explain_past.explained(looked, looked.job, revision, at)
+        past = explain_past.explained(looked, sound, revision, at)
         if past is None:
             which = f"revision {revision}" if at is None else f"revision in force at {clock(at)}"
             complain(codes.NOT_FOUND, about, f"the ledger has no {which}; `steelyard history {job}` lists what it has")
             return Exit.DENIED
         show("PastDecision", [explain_past.document(past)], explain_text.of_past(past), output)
         return Exit.OK
-    found = explain_now.explained(session, looked, looked.job, prometheus)
+    found = explain_now.explained(session, looked, sound, prometheus)
     if found.blind:
         complain(codes.NO_PROMETHEUS, about, found.blind)
         note("Without metrics the rules cannot be asked again; what follows is what the operator and its ledger say.")

@@ -38,26 +38,21 @@ def why_not(
     """
     from steelyard.balance.why_not import why_not as asked
     from steelyard.cli.explain_text import rules_lines
-    from steelyard.cli.looking import Measured, look, measure, scene
+    from steelyard.cli.looking import Measured, look_at_sound, measure, scene
 
-    about = f"{session.namespace}/{job}"
-    looked = look(session, job)
-    for missing in looked.lacking:
-        complain(codes.PARTLY_UNREADABLE, about, missing)
-    if looked.job is None:
-        complain(codes.BROKEN_SPEC, about, f"everything runs as before: {looked.view.job.broken}")
-        return Exit.NEGATIVE
-    at = scene(looked, looked.job)
+    looked, sound = look_at_sound(session, job)
+    at = scene(looked, sound)
     if at.resting:
         answer = _of_rest(at.seen, at.resting, stage)
     else:
         measured = measure(session, prometheus, at)
         if not isinstance(measured, Measured):
-            complain(codes.NO_PROMETHEUS, about, f"{measured}; without metrics the rules cannot be asked")
+            said = f"{measured}; without metrics the rules cannot be asked"
+            complain(codes.NO_PROMETHEUS, f"{session.namespace}/{job}", said)
             return Exit.UNEXPECTED
         answer = asked(at.seen, measured.rates, measured.now, stage, to)
     lines = [*_sentences(stage, to, answer), *(f"  {line}" for line in rules_lines(answer.rules))]
-    show("WhyNot", [_document(looked.job, stage, to, answer)], lines, output)
+    show("WhyNot", [_document(sound, stage, to, answer)], lines, output)
     return Exit.NEGATIVE if answer.objection and answer.current != to else Exit.OK
 
 
