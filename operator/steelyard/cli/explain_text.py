@@ -34,7 +34,7 @@ def of_now(found: Explained, only: Stage | None = None) -> list[str]:
         spec = found.active.spec
         lines += _titled(f"WHY {found.active.metadata.name} (--revision {spec.number} has its inputs)", [spec.reason])
     lines += _titled("FINDINGS", (f"{one.symptom}: {one.evidence}; first: {one.look_first}" for one in found.findings))
-    if trace:
+    if trace and trace.inputs:
         remedies = trace.remedies or ("nothing that these rules know: look at the findings, reward, data, algorithm",)
         lines += _titled("WHAT WOULD CHANGE IT", (f"{place}. {one}" for place, one in enumerate(remedies, 1)))
     return lines
@@ -114,7 +114,7 @@ def _inputs(found: Sequence[Input], only: Stage | None) -> list[str]:
         for one in found
         if only in (None, one.stage)
     ]
-    return table([Column(name) for name in INPUTS], rows)
+    return table([Column(name) for name in INPUTS], rows) if rows else []
 
 
 def _value(value: float, unit: str) -> str:

@@ -27,6 +27,7 @@ StageOption = Annotated[
 RequiredStage = Annotated[
     Stage, typer.Option("--stage", parser=stage_named, metavar="STAGE", help=f"One of {', '.join(STAGES)}.")
 ]
+Watch = Annotated[bool, typer.Option("-w", "--watch", help="Go on as things change, until JOB ends.")]
 For = Annotated[
     int | None,
     typer.Option("--for", parser=length, metavar="DURATION", help="How long: 30m, 2h, 1d. Default: until ended."),

@@ -14,7 +14,7 @@ from steelyard.cli.ages import clock, moment
 from steelyard.cli.codes import Exit
 from steelyard.cli.history_entries import Entry
 from steelyard.cli.options import Job, StageOption
-from steelyard.cli.output import Column, DocumentOutput, Format, NoHeaders, complain, table, write
+from steelyard.cli.output import Column, DocumentOutput, Format, NoHeaders, complain, note, table, write
 from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds
 from steelyard.cluster.following import Following, Watched
@@ -67,6 +67,8 @@ def history(
             else:
                 _print([one for one in shown if one.key not in told_already], headers=not (no_headers or told_already))
             if not follow:
+                if not shown:
+                    note(f"nothing that is known happened to {about}{' in this time' if since else ' yet'}")
                 return Exit.OK
             told_already |= {one.key for one in shown} | {"begun"}
             following.wait()

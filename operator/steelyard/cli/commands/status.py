@@ -13,7 +13,7 @@ from steelyard.cli import codes, status_rows
 from steelyard.cli.ages import length, now
 from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import CONDITIONS, Job, parse
-from steelyard.cli.options import AllNamespaces
+from steelyard.cli.options import AllNamespaces, Watch
 from steelyard.cli.output import Format, NoHeaders, Output, complain, named, write
 from steelyard.cli.screen import Line, Screen
 from steelyard.cli.session import Session
@@ -28,7 +28,7 @@ def status(
     everywhere: AllNamespaces = False,
     output: Output = Format.TABLE,
     no_headers: NoHeaders = False,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on as things change, until JOB ends.")] = False,
+    watch: Watch = False,
     until: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="Wait until it holds: Ready, Complete, Balanced=False ...")
     ] = None,

@@ -13,7 +13,7 @@ from steelyard.cli import codes, tree_nodes
 from steelyard.cli.ages import now
 from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import parse
-from steelyard.cli.options import Job, Prometheus
+from steelyard.cli.options import Job, Prometheus, Watch
 from steelyard.cli.output import DocumentOutput, Format, NoHeaders, complain, write
 from steelyard.cli.screen import Screen
 from steelyard.cli.session import Session, told
@@ -26,7 +26,7 @@ PARTS = (kinds.POD, kinds.REVISION, *(kinds.BY_NAME[name] for name in ("Stateful
 def tree(
     session: Session,
     job: Job,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on as things change, until JOB ends.")] = False,
+    watch: Watch = False,
     versions: Annotated[
         bool, typer.Option("--versions", help="Ask Prometheus which policy version each pod works with.")
     ] = False,
