@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from e2e.screenshots.looking import SCHEMES, WIDTHS, Scheme, look
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("index", "quickstart", "concepts", "gitops")
+PAGES = ("index", "quickstart", "concepts", "how-it-decides", "bring-your-own", "troubleshooting", "gitops")
 BROKEN = "() => [...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
 
 
