@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "VLLM_SERVER_DEV_MODE": "1",  # the routes for people inside the pod; the middleware keeps everybody else out
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
+    "SAGEMAKER_CONTAINER_LOG_LEVEL": "INFO",  # a package of vLLM's sets everybody's level to this, by default to ERROR
 }
 
 
