@@ -28,26 +28,38 @@ TEST_SECONDS = 60
 _numbers = count(1)
 
 
-class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # the package has no types
-    """Shares tests out by what they have in common: the cluster, the import of torch, else their file."""
+LONGEST_FIRST = ("operator", "trainer", "cluster")
+"""What tests share that is costly: one of two clusters, or the import of torch. The rest goes by file."""
+ON_SERVER = (
+    "/cli/",
+    "/test_harness.py",
+    "/test_rules_agree.py",
+    "/test_schema.py",
+    "/chart/test_server.py",
+    "/chart/test_monitors.py",
+)
+
+
+def in_common(nodeid: str) -> str:
+    file = nodeid.split("::")[0]
+    if "/operator/" in file:
+        return "operator"
+    if any(room in file for room in ON_SERVER):
+        return "cluster"
+    return "trainer" if "/test_trainer" in file else file
+
+
+class Shared(LoadScopeScheduling):  # type: ignore[misc]  # the package has no types
+    """Gives each process, as it becomes free, the next tests that have something in common."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::")[0]
-        on_server = (
-            "test_harness.py",
-            "test_rules_agree.py",
-            "test_schema.py",
-            "chart/test_server.py",
-            "chart/test_monitors.py",
-        )
-        if any(room in file for room in ("/operator/", "/cli/")) or file.endswith(on_server):
-            return "cluster"
-        return "trainer" if "/test_trainer" in file else file
+        return in_common(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Asked once, when processes share the work (`-n`)."""
-    return ByServer(config, log)
+    config.option.loadscopereorder = False  # it would put first what is most in number
+    return Shared(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+    ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(in_common(item.nodeid), len(ranks)))
 
 
 @contextmanager

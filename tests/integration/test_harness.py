@@ -152,3 +152,15 @@ def test_counters_go_on_when_the_work_changes(workers: Workers) -> None:
     assert "running 3" in second
     workers.show("ns", "job", "sampler", None)
     assert workers.page("/ns/job/sampler/pod-1") is None
+
+
+def test_no_tests_time_runs_while_programs_are_built(request: pytest.FixtureRequest) -> None:
+    """On a new machine that takes minutes."""
+    built = {"cluster", "programs", "promtool"}
+    needy = [item for item in request.session.items if built & set(getattr(item, "fixturenames", ()))]
+    assert [item.nodeid for item in needy if not own_time_only(item)] == []
+
+
+def own_time_only(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("timeout")
+    return marker is not None and bool(marker.kwargs.get("func_only"))
