@@ -58,7 +58,7 @@ integration: install ## the operator on a real API server, the workers on a real
 	@$(PYTEST) -n 3 --dist worksteal tests/integration
 
 e2e: install ## a real cluster with real containers, one long job, every fault (needs root and Go)
-	@$(PYTEST) e2e/scenarios
+	@$(PYTEST) -n 2 e2e/scenarios
 
 e2e-install: install ## the part of it about Helm, kustomize and the README's commands
 	@$(PYTEST) e2e/scenarios/test_install.py

@@ -39,8 +39,8 @@ class Terminal:
         }
         self._environment = {**os.environ, **own}
 
-    def run(self, command: str, timeout: float = 180) -> str:
-        """Standard output; AssertionError with everything that was said when the command fails."""
+    def run(self, command: str, timeout: float = 180, code: int = 0) -> str:
+        """Standard output; AssertionError with everything that was said when the command ends with another code."""
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=ROOT,
@@ -50,7 +50,7 @@ class Terminal:
             timeout=timeout,
             check=False,
         )
-        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        assert done.returncode == code, f"$ {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
 

@@ -1,7 +1,7 @@
-"""Control groups of a cluster: daemons before pods, and pods never on every core.
+"""Control groups of a cluster: it goes before the rest of the machine, daemons before pods, pods never on every core.
 
 A control plane that starves on a small machine loses node leases, and the cluster then evicts the very pods that
-starved it. Works with cgroup v2 and with v1.
+starved it; and what is measured in pods shall not depend on what else runs. Works with cgroup v2 and with v1.
 """
 
 import os
@@ -62,11 +62,13 @@ def _inherit(group: Path) -> None:
 def _share(cluster: str) -> None:
     quota = pods_quota(os.cpu_count() or 1)
     if unified():
-        (ROOT / name(cluster) / DAEMONS / "cpu.weight").write_text("800")
+        for group in (ROOT / name(cluster), ROOT / name(cluster) / DAEMONS):
+            (group / "cpu.weight").write_text("800")
         (ROOT / name(cluster) / PODS / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
     else:
         cpu = (ROOT / "cpu").resolve() / name(cluster)
-        (cpu / DAEMONS / "cpu.shares").write_text("8192")
+        for group in (cpu, cpu / DAEMONS):
+            (group / "cpu.shares").write_text("8192")
         (cpu / PODS / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
         (cpu / PODS / "cpu.cfs_quota_us").write_text(str(quota))
 

@@ -1,6 +1,7 @@
 """A job that runs on the cluster, as the scenarios see it: its pods, its progress, its ledger, its ids."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,13 +9,28 @@ import httpx
 
 from e2e.checker import Findings, check
 from e2e.demo import claims
+from e2e.faults import main_process
 from e2e.kube import Kube, Object, condition, wait_for
 
 NAMESPACE = "default"
+READY_SECONDS = 300
 STEP_SECONDS = 570
 """Five times what the longest wait took: 114 s for the first 60 steps, with every capacity move on the way."""
+GIVEN = "NVIDIA_VISIBLE_DEVICES"
 TRIAL_SECONDS = 600
 STEP = 'max(steelyard_policy_version{steelyard_job="%s",stage="trainer"})'
+
+
+def devices(pods: Iterable[Object]) -> list[str]:
+    """The GPUs that the device plug-in gave to the workers among these pods that run at this moment."""
+    found = []
+    for pod in pods:
+        try:
+            variables = Path(f"/proc/{main_process(pod, 'worker')}/environ").read_text().split("\0")
+        except (ProcessLookupError, FileNotFoundError):
+            continue
+        found += [value for name, _, value in (one.partition("=") for one in variables) if name == GIVEN]
+    return found
 
 
 class LiveJob:

@@ -16,15 +16,13 @@ from e2e.cluster.shell import Failed
 from e2e.faults import restarts
 from e2e.helm import CHART, RELEASE, Helm
 from e2e.install import MANIFESTS, NAMESPACE, install_operator
-from e2e.kube import Kube, Object, condition, load_yaml, wait_for
+from e2e.kube import Kube, Object, condition, wait_for
 from e2e.readme import README, Terminal, commands
 from e2e.scenarios.live import NAMESPACE as JOBS
-from e2e.scenarios.live import LiveJob
+from e2e.scenarios.live import READY_SECONDS, LiveJob
 
 LAST_RELEASE = Path(__file__).with_name("releases") / "steelyard-0.1.0.tgz"
 """The chart as it was released last: tags do not travel with every copy of this repository."""
-STEPS = 100_000
-READY_SECONDS = 300
 DECISION_SECONDS = 600
 SETTLED_SECONDS = 10
 EXAMPLES = "agents-research"
@@ -35,32 +33,19 @@ Workers = dict[str, tuple[str, int]]
 
 
 @pytest.fixture(scope="module")
-def newcomer(terminal: Terminal, kube: Kube) -> Iterator[LiveJob]:
-    """The job of the newcomer's second command, once it trains; with more to learn than these tests last."""
-    _, apply, *_ = commands(*README)
-    terminal.run(apply)
-    job = LiveJob(kube, "calculator")
-    job.change(algorithm={"steps": STEPS})
-    wait_for("the job is ready", lambda: job.condition("Ready").get("status") == "True", READY_SECONDS)
-    yield job
-    kube.delete("AgenticRLJob", JOBS, job.name)
-    wait_for("its pods to go", lambda: not job.all_pods(), READY_SECONDS)
-    kube.delete("PersistentVolumeClaim", JOBS, f"{job.name}-checkpoints")
-
-
-@pytest.fixture(scope="module")
-def steady(newcomer: LiveJob) -> Workers:
-    """Its workers, held where they are."""
-    held = newcomer.revisions()[-1]["spec"]["allocation"]["after"]
-    newcomer.change(scaling={"mode": "Fixed", "fixed": held})
+def steady(job: LiveJob, manifest: Object) -> Iterator[Workers]:
+    """Its workers, held where they are until these tests are over."""
+    held = job.revisions()[-1]["spec"]["allocation"]["after"]
+    job.change(scaling={"mode": "Fixed", "fixed": held})
 
     def settled() -> Workers | None:
-        before = workers(newcomer)
+        before = workers(job)
         time.sleep(SETTLED_SECONDS)
-        ready = [condition(pod, "Ready").get("status") == "True" for pod in newcomer.all_pods()]
-        return before if all(ready) and workers(newcomer) == before else None
+        ready = [condition(pod, "Ready").get("status") == "True" for pod in job.all_pods()]
+        return before if all(ready) and workers(job) == before else None
 
-    return wait_for("workers that stay", settled, READY_SECONDS)
+    yield wait_for("workers that stay", settled, READY_SECONDS)
+    job.change(scaling={**manifest["spec"]["scaling"], "fixed": None})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,11 +71,11 @@ def reconciled(job: LiveJob) -> None:
     wait_for("an operator that looks at the job", seen, READY_SECONDS)
 
 
-def test_the_readme_leads_from_nothing_to_an_explained_decision(terminal: Terminal, newcomer: LiveJob) -> None:
+def test_the_readme_leads_from_nothing_to_an_explained_decision(terminal: Terminal, job: LiveJob) -> None:
     _, _, *look = commands(*README)
 
     def moved() -> Object | None:
-        moves = [r for r in newcomer.revisions() if r["spec"]["allocation"].get("before")]
+        moves = [r for r in job.revisions() if r["spec"]["allocation"].get("before")]
         return next((move for move in moves if (move.get("status") or {}).get("verdict")), None)
 
     move = wait_for("a move that was judged", moved, DECISION_SECONDS)
@@ -107,25 +92,25 @@ def test_the_release_says_that_it_works(helms: dict[int, Helm]) -> None:
 
 
 def test_an_uninstall_keeps_jobs_and_their_workers(
-    helms: dict[int, Helm], kube: Kube, newcomer: LiveJob, steady: Workers
+    helms: dict[int, Helm], kube: Kube, job: LiveJob, steady: Workers
 ) -> None:
     """volcano-sh/volcano#5727, opster/opensearch-k8s-operator#1539."""
     helms[4]("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait")
 
     assert kube.list("Deployment", NAMESPACE) == []
-    assert len(newcomer.revisions()) > 1
-    assert workers(newcomer) == steady
+    assert len(job.revisions()) > 1
+    assert workers(job) == steady
 
 
-def test_the_last_release_takes_the_job_over(helms: dict[int, Helm], newcomer: LiveJob, steady: Workers) -> None:
+def test_the_last_release_takes_the_job_over(helms: dict[int, Helm], job: LiveJob, steady: Workers) -> None:
     helms[3]("install", RELEASE, LAST_RELEASE, f"--namespace={NAMESPACE}", "--wait")
 
-    reconciled(newcomer)
-    assert workers(newcomer) == steady
+    reconciled(job)
+    assert workers(job) == steady
 
 
 def test_an_upgrade_from_it_restarts_no_worker(
-    helms: dict[int, Helm], kube: Kube, newcomer: LiveJob, steady: Workers
+    helms: dict[int, Helm], kube: Kube, job: LiveJob, steady: Workers
 ) -> None:
     values: Object = {"logLevel": "DEBUG"}
     helms[3]("upgrade", RELEASE, CHART, f"--namespace={NAMESPACE}", "--wait", values=values)
@@ -133,33 +118,32 @@ def test_an_upgrade_from_it_restarts_no_worker(
     (operator,) = kube.list("Deployment", NAMESPACE)
     assert operator["metadata"]["labels"]["helm.sh/chart"] == f"steelyard-{chart_version()}"
     assert "Succeeded" in helms[3]("test", RELEASE, f"--namespace={NAMESPACE}")
-    reconciled(newcomer)
-    assert workers(newcomer) == steady
+    reconciled(job)
+    assert workers(job) == steady
 
 
-def test_helm_4_goes_on_with_a_release_of_helm_3(helms: dict[int, Helm], newcomer: LiveJob, steady: Workers) -> None:
+def test_helm_4_goes_on_with_a_release_of_helm_3(helms: dict[int, Helm], job: LiveJob, steady: Workers) -> None:
     values: Object = {"networkPolicy": {"enabled": True}, "podDisruptionBudget": {"enabled": True}}
     helms[4]("upgrade", RELEASE, CHART, f"--namespace={NAMESPACE}", "--wait", values=values)
 
-    reconciled(newcomer)
-    assert workers(newcomer) == steady
+    reconciled(job)
+    assert workers(job) == steady
 
 
 @pytest.mark.parametrize("well", [True, False], ids=["that trains", "that cannot"])
 def test_helm_4_waits_for_a_job(
-    helms: dict[int, Helm], newcomer: LiveJob, steady: Workers, tmp_path: Path, well: bool
+    helms: dict[int, Helm], job: LiveJob, steady: Workers, manifest: Object, tmp_path: Path, well: bool
 ) -> None:
     """Its --wait knows nothing of us: the job's conditions are what kstatus reads."""
-    job, *_ = load_yaml(MANIFESTS / "examples" / "calculator.yaml")
-    job["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    released = {**manifest, "metadata": {**manifest["metadata"], "annotations": {"helm.sh/resource-policy": "keep"}}}
     if well:
-        job["spec"] = newcomer.resource["spec"]
+        released["spec"] = job.resource["spec"]
     else:
-        job["metadata"]["name"] = "waits"
-        job["spec"] |= {"model": {"claim": {"name": "nobody-made-it"}}}
+        released["metadata"]["name"] = "waits"
+        released["spec"] = {**manifest["spec"], "model": {"claim": {"name": "nobody-made-it"}}}
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": "job", "version": "1.0.0"}))
-    (tmp_path / "templates" / "job.yaml").write_text(json.dumps(job))  # in YAML 3e-4 is no text to everyone
+    (tmp_path / "templates" / "job.yaml").write_text(json.dumps(released))  # in YAML 3e-4 is no text to everyone
     install = ("install", "job", tmp_path, f"--namespace={JOBS}", "--take-ownership", "--wait", "--timeout=20s")
 
     try:
@@ -170,13 +154,13 @@ def test_helm_4_waits_for_a_job(
                 helms[4](*install)
     finally:
         helms[4]("uninstall", "job", f"--namespace={JOBS}")
-        newcomer.kube.delete("AgenticRLJob", JOBS, "waits")
+        job.kube.delete("AgenticRLJob", JOBS, "waits")
 
-    assert workers(newcomer).items() >= steady.items()
+    assert workers(job).items() >= steady.items()
 
 
 def test_one_namespace_can_be_served_by_somebody_with_rights_in_it_alone(
-    helms: dict[int, Helm], cluster: Cluster, newcomer: LiveJob, steady: Workers
+    helms: dict[int, Helm], cluster: Cluster, job: LiveJob, steady: Workers
 ) -> None:
     """kubernetes-sigs/kueue#6968, vllm-project/production-stack#871: no ClusterRole is needed, to install or to act."""
     helms[4]("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait")
@@ -188,24 +172,24 @@ def test_one_namespace_can_be_served_by_somebody_with_rights_in_it_alone(
 
     helms[4]("install", RELEASE, CHART, *narrow, values=values)
     try:
-        reconciled(newcomer)
+        reconciled(job)
         wait_for(
             "samples of the Prometheus of its own",
-            lambda: newcomer.condition("MetricsAvailable").get("status") == "True",
+            lambda: job.condition("MetricsAvailable").get("status") == "True",
             READY_SECONDS,
         )
         wide = cluster.kubectl("get", "clusterroles,clusterrolebindings", "--selector=app.kubernetes.io/name=steelyard")
         assert wide == ""
-        assert workers(newcomer) == steady
+        assert workers(job) == steady
     finally:
         helms[4]("uninstall", RELEASE, *narrow)
 
 
-def test_kustomize_installs_the_same(cluster: Cluster, newcomer: LiveJob, steady: Workers) -> None:
+def test_kustomize_installs_the_same(cluster: Cluster, job: LiveJob, steady: Workers) -> None:
     install_operator(cluster)
 
-    reconciled(newcomer)
-    assert workers(newcomer) == steady
+    reconciled(job)
+    assert workers(job) == steady
 
 
 def test_every_example_is_accepted_and_gets_its_children(cluster: Cluster, kube: Kube) -> None:

@@ -1,4 +1,4 @@
-"""One long calculator job on a real cluster: it learns, is rebalanced, and survives everything that is done to it.
+"""One long job on a real cluster, the README's: it learns, is rebalanced, and survives everything that is done to it.
 
 The tests run in this order on the same job; each leaves it training.
 """
@@ -6,7 +6,6 @@ The tests run in this order on the same job; each leaves it training.
 import json
 import tarfile
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -25,40 +24,17 @@ from e2e.install import NAMESPACE as OPERATOR_NAMESPACE
 from e2e.kube import Kube, Object, load_yaml, wait_for
 from e2e.local import TINY
 from e2e.readme import Terminal
-from e2e.scenarios.live import NAMESPACE, LiveJob
+from e2e.scenarios.live import NAMESPACE, READY_SECONDS, LiveJob
 
-STEPS = 100_000
 LEARNT_STEPS = 64
 """Of the example: its policy has learnt by then."""
-READY_SECONDS = 300
 MOVE_SECONDS = 600
 CONFESS_SECONDS = 180
 """The operator tells within a minute of a worker's last words (an integration test holds it to that); a worker that
 first imports torch, beside a job that trains on the same two cores, takes half a minute to say them."""
 DASHBOARD_TRIES = 12
 CONTAINERS = {"bus": "nats"}
-
-
-@pytest.fixture(scope="module")
-def manifest() -> Object:
-    job, *_ = load_yaml(MANIFESTS / "examples" / "calculator.yaml")
-    job["metadata"]["name"] = "long"
-    job["spec"]["algorithm"]["steps"] = STEPS
-    return job
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpus(kube: Kube, manifest: Object) -> Iterator[GpuLog]:
-    """Watches the budget through all scenarios."""
-    with GpuLog(kube, [manifest], NAMESPACE) as log:
-        yield log
-
-
-@pytest.fixture(scope="module")
-def job(kube: Kube, manifest: Object) -> LiveJob:
-    _, *others = load_yaml(MANIFESTS / "examples" / "calculator.yaml")
-    kube.apply([*others, manifest], NAMESPACE)
-    return LiveJob(kube, "long")
+STAGES = ("sampler", "environment", "rewardServer", "trainer")
 
 
 def test_capacity_moves_to_the_bottleneck_and_the_move_is_judged(job: LiveJob) -> None:
@@ -89,6 +65,41 @@ def test_a_harmful_allocation_that_a_user_tries_is_taken_back_and_the_ledger_say
     assert tried["metadata"]["name"] in rollback["spec"]["reason"]
 
 
+def test_an_audit_knows_where_every_gpu_hour_went_and_what_each_move_was_worth(
+    job: LiveJob, terminal: Terminal, tmp_path: Path
+) -> None:
+    """From the cluster's own Prometheus, by way of the API server."""
+    audit = f"kubectl steelyard audit {job.name} --for 1h"
+    (told,) = json.loads(terminal.run(f"{audit} -o json"))["items"]
+    assert told["missing"] == []
+    hours = told["gpuHours"]
+    assert hours["held"] > 0
+    assert hours["busy"] + hours["waiting"] + hours["idle"] == pytest.approx(hours["held"])
+    judged = {one["name"]: one for one in told["revisions"] if one["verdict"] in ("Kept", "RolledBack")}
+    assert {one["verdict"] for one in judged.values()} == {"Kept", "RolledBack"}
+    assert [name for name, one in judged.items() if not (one["throughputBefore"] and one["throughputAfter"])] == []
+
+    page = tmp_path / "report.html"
+    terminal.run(f"{audit} -o {page}")
+    assert [name for name in judged if name not in page.read_text()] == []
+
+
+def test_who_asks_about_it_is_told_by_figures_and_exit_codes(job: LiveJob, terminal: Terminal) -> None:
+    def asked(question: str, code: int = 0) -> Object:
+        (told,) = json.loads(terminal.run(f"kubectl steelyard {question} -o json", code=code))["items"]
+        return dict(told)
+
+    explained = asked(f"explain {job.name}")
+    assert explained["unreadable"] is None
+    assert explained["decision"]["reason"]
+    assert {one["stage"] for one in explained["inputs"] if one["sampleAgeSeconds"] is not None} == set(STAGES)
+    most = job.resource["spec"]["stages"]["environment"]["replicas"]["max"]
+    refused = asked(f"why-not {job.name} --stage environment --to {most + 1}", code=3)
+    assert "Replicas" in [rule["kind"] for rule in refused["rules"] if not rule["passed"]]
+    assert {child["name"] for child in asked(f"tree {job.name}")["children"]} >= set(STAGES)
+    assert asked(f"status {job.name}")["trajectoriesPerSecond"] > 0
+
+
 @pytest.mark.parametrize("stage", ["environment", "reward-server", "trainer", "bus", "sampler"])
 def test_training_goes_on_after_a_kill_of(job: LiveJob, stage: str) -> None:
     victim = job.ready(stage)[0]
@@ -109,7 +120,11 @@ def test_an_operator_killed_in_the_middle_of_a_move_makes_the_same_move_once(job
 
 
 def test_a_stage_changes_its_gpu_profile(job: LiveJob, gpus: GpuLog, manifest: Object) -> None:
-    fixed: dict[str, Any] = {"environment": {"default": 2}, "rewardServer": {"whole": None, "slice": 2}}
+    fixed: dict[str, Any] = {
+        "sampler": {"whole": 1},
+        "environment": {"default": 2},
+        "rewardServer": {"whole": None, "slice": 2},
+    }
     job.change(scaling={"fixed": fixed})
 
     def on_slices() -> bool:
@@ -165,6 +180,7 @@ def test_a_user_follows_trajectories_reads_logs_and_asks_for_help(
     assert len([name for name in names if name.startswith("logs/")]) >= len(job.all_pods())
 
 
+@pytest.mark.usefixtures("rehearsal")  # it takes minutes, mostly of waiting, and eight GPUs are enough for all
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -181,8 +197,13 @@ def test_a_broken_job_says_what_is_wrong_and_disturbs_nobody(
     job: LiveJob, kube: Kube, manifest: Object, change: Object, words: str
 ) -> None:
     kube.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "empty-tasks"}}], NAMESPACE)
-    small = {"stages": {"sampler": {"drainSeconds": 1, "replicas": {"min": 1, "max": 1, "initial": 1}}}}
-    broken = merged(merged(manifest, {"metadata": {"name": "broken"}, "spec": small}), {"spec": change})
+    stages = manifest["spec"]["stages"]
+    small = {
+        "sampler": {"drainSeconds": 1, "replicas": {"min": 1, "max": 1, "initial": 1}},
+        "rewardServer": {"gpuProfiles": stages["rewardServer"]["gpuProfiles"][1:]},
+    }
+    broken = merged(manifest, {"metadata": {"name": "broken"}, "spec": {"stages": small}})
+    broken = merged(broken, {"spec": change})
     kube.apply([broken], NAMESPACE)
     other = LiveJob(kube, "broken")
 
@@ -206,7 +227,7 @@ def test_suspend_stops_every_pod_and_resume_goes_on_from_the_checkpoint(job: Liv
     wait_for("no pods", lambda: not job.all_pods(), READY_SECONDS)
     assert job.condition("Suspended")["status"] == "True"
     for claim in ("checkpoints", "weights", "bus"):
-        assert kube.get("PersistentVolumeClaim", NAMESPACE, f"long-{claim}"), claim
+        assert kube.get("PersistentVolumeClaim", NAMESPACE, f"{job.name}-{claim}"), claim
     job.change(suspend=False)
     assert job.wait_step(before + 3) >= before + 3
 

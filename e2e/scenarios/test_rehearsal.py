@@ -1,31 +1,25 @@
-"""A job is rehearsed on a real cluster: three short runs, side by side, and nothing of them stays."""
+"""A job is rehearsed on a real cluster: three short runs, one after the other, and nothing of them stays."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from e2e.install import MANIFESTS
-from e2e.kube import Kube, load_yaml, wait_for
-from e2e.readme import Terminal
+from e2e.kube import Kube, Object, wait_for
 from e2e.scenarios.live import NAMESPACE
 
-EXAMPLE = MANIFESTS / "examples" / "calculator.yaml"
-SECONDS = 1200
 GONE_SECONDS = 120
 LABEL = "steelyard.dev/job"
 
 
 @pytest.fixture(scope="module")
-def rehearsed(kube: Kube, terminal: Terminal) -> list[dict[str, Any]]:
-    """What `steelyard rehearse` recorded."""
-    job, *others = load_yaml(EXAMPLE)
-    kube.apply(others, NAMESPACE)
-    told = json.loads(terminal.run(f"kubectl steelyard rehearse {EXAMPLE} -n {NAMESPACE} -o json", timeout=SECONDS))
-    found: list[dict[str, Any]] = told["items"]
-    assert [one["job"] for one in found] == [f"{job['metadata']['name']}-rehearsal-{number}" for number in (1, 2, 3)]
+def rehearsed(rehearsal: Future[str], manifest: Object) -> list[dict[str, Any]]:
+    """What was recorded of each run."""
+    found: list[dict[str, Any]] = json.loads(rehearsal.result())["items"]
+    assert [one["job"] for one in found] == [f"{manifest['metadata']['name']}-rehearsal-{n}" for n in (1, 2, 3)]
     return found
 
 
