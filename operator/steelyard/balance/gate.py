@@ -26,12 +26,14 @@ from steelyard.balance.lessons import (
     moved,
     transition_cost,
 )
-from steelyard.balance.model import P90, Model
+from steelyard.balance.model import Model
 from steelyard.balance.propose import Candidate
 from steelyard.balance.types import Finding, Instant
 from steelyard.balance.words import number, percent, seconds
 
 QUANTILE = 0.10
+P90 = 1.2816
+"""Standard deviations from the median to the 90th percentile."""
 FAILURES_THAT_HOLD = 2
 
 

@@ -21,9 +21,6 @@ from steelyard.balance.trainer_curve import TrainerCurve
 TINY = 1e-9
 """Seconds or tokens below which a trajectory asks nothing of a stage."""
 
-P90 = 1.2816
-"""Standard deviations from the median to the 90th percentile."""
-
 SERVING = (Stage.SAMPLER, Stage.REWARD_SERVER, Stage.TRAINER)
 """Stages with a service rate; the environment is a delay in their loop."""
 

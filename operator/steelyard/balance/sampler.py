@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.balance.closed_loop import TokenLatency
-from steelyard.balance.model import P90, Estimate, Load
+from steelyard.balance.model import Estimate, Load
 from steelyard.balance.observe import EngineWindow, PodWindow
 from steelyard.balance.types import Instant
 
@@ -27,6 +27,8 @@ FEWEST_TOKENS = 8.0
 STRETCHES = 6
 """The window is left out in so many parts, one at a time, to see what the estimate hangs on."""
 LEAST_ERROR = 0.1
+P95 = 1.645
+"""Standard deviations from the median to the 95th percentile."""
 ALIKE = 1e-9
 """Relative variance of the rate below which nothing but rounding moved."""
 USUAL_GROWTH = 0.025
@@ -163,7 +165,8 @@ def bracket(seen: Sequence[Load], most: float) -> Estimate | None:
     """Capacity of a replica while only one load was seen: between its rate X there and X/U, U = running/most.
 
     X is the rate while the replica was busy at its higher loads; a mean over idle time would bound nothing. The
-    estimate is the geometric mean, with the bracket as its 10th and 90th percentile.
+    estimate is the geometric mean, with the bracket as its 5th and 95th percentile: a tenth of the chance below what it
+    does already would let no move pass that needs any more of it.
     """
     if not seen:
         return None
@@ -172,7 +175,7 @@ def bracket(seen: Sequence[Load], most: float) -> Estimate | None:
     tokens = sum(load.tokens for load in busiest)
     latency = sum(load.tokens * load.latency for load in busiest) / tokens
     utilization = min(high / most, 1.0)
-    return Estimate(high / latency / sqrt(utilization), max(log(1 / utilization) / 2 / P90, LEAST_ERROR))
+    return Estimate(high / latency / sqrt(utilization), max(log(1 / utilization) / 2 / P95, LEAST_ERROR))
 
 
 def most_running(pods: Sequence[PodWindow], arguments: Sequence[str], slots: float = 256.0) -> Estimate:

@@ -147,6 +147,8 @@ class Pipeline:
                 self.tasks -= 1
                 slot.turns = self.setup.turns
                 self._ask(slot)
+            elif slot.state == "tokens" and slot.sampler is None:  # nobody was there to ask
+                self._ask(slot)
             pod.add(signals.STAGE_SECONDS, TICK, "state", slot.state)
             if slot.state == "tool":
                 slot.left -= TICK

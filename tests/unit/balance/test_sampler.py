@@ -14,9 +14,9 @@ import pytest
 from steelyard.api import Stage
 from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.counter import Counter, Gauge
-from steelyard.balance.model import P90, Estimate, Load
+from steelyard.balance.model import Estimate, Load
 from steelyard.balance.observe import EngineWindow, PodWindow
-from steelyard.balance.sampler import Slice, bracket, most_running, slices
+from steelyard.balance.sampler import P95, Slice, bracket, most_running, slices
 from steelyard.balance.sampler import fit as fit_slices
 from tests.unit.balance.builders import a_pod
 
@@ -184,8 +184,8 @@ def test_a_bracket_spans_rate_to_rate_over_utilisation() -> None:
     between = bracket([Load(4, 0.025, 100)], most=64)
     assert between is not None
     assert between.value == pytest.approx(160 * sqrt(16))
-    assert between.value * exp(-P90 * between.error) == pytest.approx(160)
-    assert between.value * exp(P90 * between.error) == pytest.approx(160 * 16)
+    assert between.value * exp(-P95 * between.error) == pytest.approx(160)
+    assert between.value * exp(P95 * between.error) == pytest.approx(160 * 16)
 
 
 def test_no_load_gives_no_bracket() -> None:
