@@ -35,6 +35,8 @@ SAYS = {  # callable -> which of its arguments is the word
     "_become": 2,
     "Problem": 0,
     "Event": 1,
+    "event": 2,
+    "pool_event": 2,
 }
 
 
@@ -99,7 +101,9 @@ def test_every_reason_is_explained(word: str) -> None:
     assert f"`{word}`" in PAGE
 
 
-@pytest.mark.parametrize("event", sorted({*said("Event"), *Action} - {Action.HOLD, Action.RECOMMEND}))
+@pytest.mark.parametrize(
+    "event", sorted({*said("Event", "event", "pool_event"), *Action} - {Action.HOLD, Action.RECOMMEND})
+)
 def test_every_event_is_explained(event: str) -> None:
     assert f"`{event}`" in PAGE.partition("\n## Events\n")[2]
 
