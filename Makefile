@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept whatever the shell says: without it each process that a test starts compiles its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install generate manifests lint docs unit property integration screenshots e2e e2e-install test demo demo-down verify bench bench-audit bench-planner bench-twin
+.PHONY: help install programs images generate manifests lint docs unit property integration screenshots e2e e2e-install test demo demo-down verify bench bench-audit bench-planner bench-twin
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -54,13 +54,20 @@ unit: install ## fast tests: no network, no root, no cluster
 property: install ## the core on thousands of generated cases and on simulated pipelines
 	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough tests/property
 
-integration: install ## the operator on a real API server, the workers on a real NATS (needs root and Go)
+# Nothing heavy is built beside a test, or beside another build.
+programs: install
+	@$(PY) -m e2e.cluster programs
+
+images: programs
+	@$(PY) -m e2e.images build > /dev/null
+
+integration: programs ## the operator on a real API server, the workers on a real NATS (needs root and Go)
 	@$(PYTEST) -n 3 --dist worksteal tests/integration
 
-e2e: install ## a real cluster with real containers, one long job, every fault (needs root and Go)
+e2e: images ## a real cluster with real containers, one long job, every fault (needs root and Go)
 	@$(PYTEST) -n 2 e2e/scenarios
 
-e2e-install: install ## the part of it about Helm, kustomize and the README's commands
+e2e-install: images ## the part of it about Helm, kustomize and the README's commands
 	@$(PYTEST) e2e/scenarios/test_install.py
 
 test: install ## everything, from a clean checkout; ends with the count

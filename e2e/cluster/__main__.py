@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from e2e.cluster import images, requirements
+from e2e.cluster import build, images, requirements
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import ClusterError, Exit
 from e2e.cluster.progress import Progress
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("image", nargs="+")
     base = commands.add_parser("base-image", help="make the base image if needed and print its tag")
     base.set_defaults(name="")
+    commands.add_parser("programs", help="build what clusters and tests run on, where it is not there yet")
     return parser
 
 
@@ -100,6 +101,14 @@ def _base_image(_: argparse.Namespace) -> int:
     return 0
 
 
+def _programs(_: argparse.Namespace) -> int:
+    progress = Progress()
+    requirements.check(progress, node=False)
+    for module in build.MODULES:
+        build.ensure(module, progress)
+    return 0
+
+
 _COMMANDS = {
     "up": _up,
     "down": _down,
@@ -108,6 +117,7 @@ _COMMANDS = {
     "logs": _logs,
     "load": _load,
     "base-image": _base_image,
+    "programs": _programs,
 }
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ HELM3, HELM4 = (
     )
     for major in (3, 4)
 )
+MODULES = (KUBERNETES, PROMETHEUS, GITOPS, HELM3, HELM4)
 
 
 @once
