@@ -162,6 +162,18 @@ async def test_every_end_of_an_episode_is_a_trajectory_with_its_outcome_and_reas
     assert stage.metric("steelyard_stage_units_total", stage="environment", outcome=outcome) == 1
 
 
+async def test_the_log_has_the_traceback_of_what_an_environment_raises_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def has_a_bug(episode: EpisodeApi) -> None:
+        await episode.generate(max_tokens=4)
+        raise ZeroDivisionError("of the user's own")
+
+    stage = Stage(Plays(has_a_bug), lambda _: answer("C1"))
+    await stage.play()
+    await stage.play()
+    assert caplog.text.count("in has_a_bug") == 1
+    assert caplog.text.count("ZeroDivisionError: of the user's own") == 3, "and two lines, one for each trajectory"
+
+
 @pytest.mark.parametrize(
     ("run", "finish", "truncated"),
     [(hangs, "stop", False), (hangs, "length", True), (goes_on_for_ever, "stop", True)],

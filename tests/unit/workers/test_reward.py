@@ -104,6 +104,15 @@ def test_a_function_that_gives_no_score_says_why(function: str, reason: str) -> 
     assert reason in found["failed"]
 
 
+async def test_the_log_has_the_traceback_of_what_a_reward_raises_once(capfd: pytest.CaptureFixture[str]) -> None:
+    judge = Judge("user_reward:raises", {}, timeout_seconds=60)
+    for _ in range(2):
+        with pytest.raises(JudgeFailed, match="no such answer"):
+            await judge.score(trajectory())
+    await judge.stop()
+    assert capfd.readouterr().err.count("in raises") == 1
+
+
 @pytest.mark.parametrize(
     ("entrypoint", "args", "reason"),
     [

@@ -22,6 +22,7 @@ from steelyard_workers.environment.tokens import Tokenizer
 from steelyard_workers.messages import Malformed, Outcome, Task, Trajectory
 from steelyard_workers.metrics import EpisodeMetrics, StageMetrics
 from steelyard_workers.trace import Span, Tracer
+from steelyard_workers.tracebacks import show_once
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class Runner:
         except Exception as error:  # the environment is the user's code and may raise anything
             if bound.expired():
                 return "timeout", f"the episode took longer than {seconds} s"
+            show_once(error)
             return "failed", f"{type(error).__name__}: {error}"
         if not episode.lengths()["policy"]:
             return "failed", "the policy wrote nothing in this episode"

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from steelyard_workers.messages import Trajectory
 from steelyard_workers.plugins import load
 from steelyard_workers.termination import UserError
+from steelyard_workers.tracebacks import show_once
 
 
 def score(function: Callable[..., Any], args: Mapping[str, str], trajectory: Trajectory) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def score(function: Callable[..., Any], args: Mapping[str, str], trajectory: Tra
         if inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
     except Exception as error:  # user code may raise anything
+        show_once(error)
         return {"failed": f"{type(error).__name__}: {error}"}
     parts = result if isinstance(result, Mapping) else {}
     values = list(parts.values()) if isinstance(result, Mapping) else [result]
