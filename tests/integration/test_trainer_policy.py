@@ -144,3 +144,12 @@ def test_garbage_of_earlier_epochs_goes_and_old_checkpoints_keep_their_ledger(mo
     checkpoints.tidy("2.6", "1.4")
     assert [path.name for path in (tmp_path / "1.2").iterdir()] == ["ledger.json"]
     assert checkpoints.newest() == "2.6"
+
+
+def test_an_old_ledger_that_somebody_deleted_does_not_end_the_job(model: Path, tmp_path: Path) -> None:
+    checkpoints, saved = Checkpoints(tmp_path), policy(model)
+    for epoch, step, parent in ((1, 2, None), (1, 3, None), (1, 4, "1.2"), (1, 5, "1.4"), (2, 6, "1.4")):
+        checkpoints.write(saved, Ledger(epoch=epoch, step=step, parent=parent))
+    (tmp_path / "1.4" / "ledger.json").unlink()
+    checkpoints.discard_garbage(epoch=3, head="2.6")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.2", "1.3", "1.4", "2.6"], "of 1.5 it knows"

@@ -74,13 +74,20 @@ class Checkpoints:
                     heavy.unlink()
 
     def discard_garbage(self, epoch: int, head: str | None) -> None:
-        """At the start of an epoch: remove what earlier epochs wrote and never committed."""
+        """At the start of an epoch: remove what earlier epochs wrote and never committed.
+
+        Where a ledger is missing nobody knows what was committed before it, and all of that stays.
+        """
         named = set()
-        while head is not None:
-            named.add(head)
-            head = self.ledger(head).parent
+        try:
+            while head is not None:
+                named.add(head)
+                head = self.ledger(head).parent
+        except UserError as error:
+            log.warning("%s; checkpoints before it are left as they are", error)
+        oldest = PolicyVersion(0, 0) if head is None else PolicyVersion.parse(head)
         for version, path in files.versions(self._folder):
-            if version.epoch < epoch and path.name not in named:
+            if oldest < version and version.epoch < epoch and path.name not in named:
                 log.info("checkpoint %s was never committed: removed", path.name)
                 shutil.rmtree(path)
         for path in self._folder.glob(f"*{files.PARTIAL}"):
