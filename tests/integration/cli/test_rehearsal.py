@@ -107,7 +107,7 @@ def test_what_a_killed_one_leaves_the_next_one_removes(
     started.append(second := Rehearsal(operated, file, environment))
     code, err = second.ends()
     assert code == 3
-    assert "SY1103 calculator: " in err
+    assert f"SY1103 {operated.namespace}/calculator: " in err
     assert rungs(operated) == [FIRST], "it may still be alive"
 
     old = {"metadata": {"annotations": {"steelyard.dev/rehearsal-seen": "2026-01-01T00:00:00+00:00"}}}

@@ -119,6 +119,7 @@ async def test_what_does_not_finish_in_time_is_handed_back() -> None:
     assert stage.clock.working == 0
 
 
+@pytest.mark.looptime
 async def test_work_that_swallows_a_cancellation_is_asked_again() -> None:
     """A tool of the user's that catches everything, or waits with the wait_for of Python 3.11."""
 
