@@ -42,13 +42,21 @@ SAYS = {  # callable -> which of its arguments is the word
 
 def said(*callables: str) -> Iterator[str]:
     """The words that the operator's code gives to these callables: literals, constants, both sides of an `if`."""
+    for name, call, constants in CALLS:
+        if name in callables:
+            place = SAYS[name]
+            yield from _words(call.args[place : place + 1], constants)
+
+
+def _calls() -> Iterator[tuple[str, ast.Call, dict[str, Any]]]:
+    """What is called by a name in `SAYS`, and the constants of its module."""
     for tree in TREES.values():
         constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in _constants(node))
         for node in ast.walk(tree):
-            name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-            if isinstance(node, ast.Call) and name in callables:
-                place = SAYS[name]
-                yield from _words(node.args[place : place + 1], constants)
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                if name in SAYS:
+                    yield name, node, constants
 
 
 def _constants(node: ast.Assign) -> Iterator[tuple[str, Any]]:
@@ -68,6 +76,9 @@ def _words(nodes: list[ast.expr], constants: dict[str, Any]) -> Iterator[str]:
         found = node.value if isinstance(node, ast.Constant) else constants.get(getattr(node, "id", ""))
         if isinstance(found, str) and WORD.fullmatch(found):
             yield found
+
+
+CALLS = list(_calls())
 
 
 def refusals() -> Iterator[str]:

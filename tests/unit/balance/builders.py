@@ -41,11 +41,13 @@ class Sheet:
 
     def counter(self, metric: str, pod: str, rate: float, **labels: str) -> Sheet:
         """A counter that rises steadily by `rate` a second."""
-        return self.add(metric, pod, [rate * (at - self.instants[0]) for at in self.instants], **labels)
+        instants = self.instants
+        return self.add(metric, pod, [rate * (at - instants[0]) for at in instants], **labels)
 
     def steps(self, metric: str, pod: str, amount: float, period: float, **labels: str) -> Sheet:
         """A counter that jumps by `amount` every `period` seconds."""
-        return self.add(metric, pod, [amount * ((at - self.instants[0]) // period) for at in self.instants], **labels)
+        instants = self.instants
+        return self.add(metric, pod, [amount * ((at - instants[0]) // period) for at in instants], **labels)
 
     def level(self, metric: str, pod: str, value: float, **labels: str) -> Sheet:
         return self.add(metric, pod, [value] * len(self.instants), **labels)
