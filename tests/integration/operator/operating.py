@@ -115,6 +115,15 @@ class Operated:
     def until(self, what: str, probe: Callable[[], Any], seconds: float = SOON) -> Any:
         return wait_for(what, probe, seconds, every=0.1)
 
+    def rounds(self) -> float:
+        """Ticks that ended well since the operator started."""
+        return self.operator.metric('steelyard_operator_ticks_total{result="done"}')
+
+    def pass_rounds(self, n: int) -> None:
+        """Wait for `n` more of them."""
+        before = self.rounds()
+        self.until(f"{n} more rounds", lambda: self.rounds() >= before + n)
+
     def objects(self) -> dict[tuple[str, str], Object]:
         """Everything of all jobs but pods and ReplicaSets, by kind and name."""
         kinds = (

@@ -27,15 +27,6 @@ def patches(operated: Operated) -> float:
     return operated.operator.metric('steelyard_operator_api_requests_total{outcome="200",verb="PATCH"}')
 
 
-def rounds(operated: Operated) -> float:
-    return operated.operator.metric('steelyard_operator_ticks_total{result="done"}')
-
-
-def wait_for_rounds(operated: Operated, n: int) -> None:
-    before = rounds(operated)
-    operated.until(f"{n} more rounds", lambda: rounds(operated) >= before + n)
-
-
 def test_a_child_that_lost_its_label_has_it_again_and_is_left_in_peace(operated: Operated) -> None:
     """A watch of labelled objects says DELETED when only the label went, and the object comes back as it was."""
     operated.start()
@@ -44,9 +35,9 @@ def test_a_child_that_lost_its_label_has_it_again_and_is_left_in_peace(operated:
     operated.server.request("PATCH", where, {"metadata": {"labels": {"steelyard.dev/job": None}}})
     operated.until("the label is back", lambda: ("Deployment", ENVIRONMENT) in operated.objects())
 
-    wait_for_rounds(operated, 2)
+    operated.pass_rounds(2)
     before = patches(operated)
-    wait_for_rounds(operated, 5)
+    operated.pass_rounds(5)
     assert patches(operated) - before < 5, "it is not written in every round"
     assert operated.has("Ready")
 

@@ -20,15 +20,6 @@ def versions(operated: Operated) -> dict[tuple[str, str], str]:
     return {key: obj["metadata"]["resourceVersion"] for key, obj in objects.items() if key[0] != "AllocationRevision"}
 
 
-def ticks(operated: Operated) -> float:
-    return operated.operator.metric('steelyard_operator_ticks_total{result="done"}')
-
-
-def wait_for_ticks(operated: Operated, n: int) -> None:
-    before = ticks(operated)
-    operated.until(f"{n} more rounds", lambda: ticks(operated) >= before + n)
-
-
 def test_a_job_becomes_ready_where_only_restricted_pods_may_run(operated: Operated) -> None:
     operated.start()
 
@@ -45,20 +36,20 @@ def test_nothing_is_written_when_nothing_changed_not_even_by_a_new_operator(oper
     operated.until(
         "Kubernetes' last word on the trainer", lambda: operated.objects()[trainer]["status"].get("ready") == 1
     )
-    wait_for_ticks(operated, 3)
+    operated.pass_rounds(3)
     before = versions(operated)
 
-    wait_for_ticks(operated, 3)
+    operated.pass_rounds(3)
     operated.operator.stop()
     operated.operator.start()
-    wait_for_ticks(operated, 3)
+    operated.pass_rounds(3)
 
     assert versions(operated) == before
 
 
 def test_the_operator_needs_at_most_150_mib(operated: Operated) -> None:
     operated.start()
-    wait_for_ticks(operated, 3)
+    operated.pass_rounds(3)
 
     assert operated.operator.memory_mib() <= 150
 
