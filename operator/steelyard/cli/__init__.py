@@ -51,10 +51,10 @@ COMMANDS = {name: said for commands in GROUPS.values() for name, said in command
 class Commands(TyperGroup):
     """Imports a command when it is named, so that none pays for what another needs."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the group's signature
-        return list(COMMANDS)
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**{**how, "commands": dict.fromkeys(COMMANDS)})
 
-    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - likewise
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - the group's signature
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")

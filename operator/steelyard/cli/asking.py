@@ -12,7 +12,8 @@ from typing import Self
 from steelyard.audit.record import Total
 from steelyard.cli.session import Session, told
 from steelyard.cluster.errors import ClusterError
-from steelyard.cluster.prometheus_access import NoPrometheus, opened, operators_place, place_of
+from steelyard.cluster.places import NoPrometheus, Place
+from steelyard.cluster.prometheus_access import opened, operators_place
 from steelyard.metrics.history import History
 
 Answers = Mapping[str, tuple[Total, ...]]
@@ -22,7 +23,7 @@ Answers = Mapping[str, tuple[Total, ...]]
 class Asking:
     """One connection for as long as the block runs. Without one there are no answers, and `why_not` says why."""
 
-    def __init__(self, session: Session, named: str | None) -> None:
+    def __init__(self, session: Session, named: Place | None) -> None:
         self._session, self._named = session, named
         self._runner, self._open = asyncio.Runner(), AsyncExitStack()
         self._history: History | None = None
@@ -30,7 +31,7 @@ class Asking:
 
     def __enter__(self) -> Self:
         try:
-            place = place_of(self._named) if self._named else operators_place(self._session.kubectl)
+            place = self._named or operators_place(self._session.kubectl)
             client = self._runner.run(self._open.enter_async_context(opened(place, self._session.kubectl)))
             self._history = History(client)
         except ClusterError as error:

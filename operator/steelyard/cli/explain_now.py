@@ -15,6 +15,7 @@ from steelyard.balance.types import Decision
 from steelyard.cli.ages import clock
 from steelyard.cli.looking import Looked, Measured, measure, scene
 from steelyard.cli.session import Session
+from steelyard.cluster.places import Place
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Explained:
         return again is not None and self.operator is not None and again.kind == self.operator.kind
 
 
-def explained(session: Session, looked: Looked, job: AgenticRLJob, prometheus: str | None) -> Explained:
+def explained(session: Session, looked: Looked, job: AgenticRLJob, prometheus: Place | None) -> Explained:
     """Ask the rules again."""
     at = scene(looked, job)
     status = looked.view.job.status

@@ -23,7 +23,8 @@ from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import Kind, Object
-from steelyard.cluster.prometheus_access import NoPrometheus, Place, clock, opened, operators_place, place_of
+from steelyard.cluster.places import NoPrometheus, Place
+from steelyard.cluster.prometheus_access import clock, opened, operators_place
 from steelyard.cluster.quota import means
 from steelyard.cluster.store import Store
 from steelyard.cluster.view import View, seen
@@ -140,11 +141,10 @@ class Measured:
     place: str
 
 
-def measure(session: Session, named: str | None, at: Scene) -> Measured | str:
+def measure(session: Session, named: Place | None, at: Scene) -> Measured | str:
     """Samples as far back as the balance wants, or why there are none. `named` says where, else the operator does."""
     try:
-        place = place_of(named) if named else operators_place(session.kubectl)
-        return asyncio.run(_measured(session, place, at))
+        return asyncio.run(_measured(session, named or operators_place(session.kubectl), at))
     except ClusterError as error:
         return f"Prometheus: {told(error)}"
     except NoPrometheus as error:

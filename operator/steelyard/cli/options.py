@@ -8,6 +8,7 @@ import typer
 
 from steelyard.api.names import Stage
 from steelyard.cli.ages import length
+from steelyard.cluster.places import NoPrometheus, Place, place_of
 
 
 def stage_named(text: str) -> Stage:
@@ -16,6 +17,13 @@ def stage_named(text: str) -> Stage:
         if text in (stage.value, stage.field):
             return stage
     raise typer.BadParameter(f"{text!r} is no stage; stages are {', '.join(STAGES)}")
+
+
+def _place(text: str) -> Place:
+    try:
+        return place_of(text)
+    except NoPrometheus as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 STAGES = tuple(stage.field for stage in Stage)
@@ -33,8 +41,9 @@ For = Annotated[
     typer.Option("--for", parser=length, metavar="DURATION", help="How long: 30m, 2h, 1d. Default: until ended."),
 ]
 Prometheus = Annotated[
-    str | None,
+    Place | None,
     typer.Option(
+        parser=_place,
         metavar="PLACE",
         help="Where metrics are read: a URL, or namespace/service:port. Default: where the operator does.",
     ),

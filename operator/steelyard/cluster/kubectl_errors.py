@@ -51,6 +51,9 @@ WORDS: tuple[tuple[re.Pattern[str], type[ClusterError]], ...] = (
 )
 """What kubectl says itself, the first that fits."""
 
+NOWHERE = "The connection to the server localhost:8080 was refused"
+"""Where kubectl looks when nothing tells it of a cluster."""
+
 NOISE = re.compile(r"^[EWI]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] .*\n?", re.MULTILINE)
 """Lines of its log about the discovery that failed before."""
 
@@ -63,6 +66,8 @@ def meaning(stderr: str) -> ClusterError:
         if reason == "NotFound" and UNKNOWN in found["words"]:
             return NotServed(_line(found["words"]))
         return REASONS.get(reason, Unavailable)(_line(found["words"]))
+    if NOWHERE in told:
+        return NoContext(f"there is no kubeconfig: {_line(told)}")
     for pattern, kind in WORDS:
         if pattern.search(told):
             return kind(_line(told))

@@ -9,9 +9,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -19,6 +17,7 @@ from steelyard.cluster.errors import Forbidden
 from steelyard.cluster.kinds import BY_NAME, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
+from steelyard.cluster.places import NoPrometheus, Place, place_of
 
 OPERATOR = "app.kubernetes.io/name=steelyard,app.kubernetes.io/component=operator"
 """Selects the operator's Deployment."""
@@ -27,67 +26,7 @@ VARIABLE = "STEELYARD_PROMETHEUS_URL"
 SECONDS = 20.0
 KEPT = httpx.Limits(keepalive_expiry=60.0)
 """Whoever asks every few seconds keeps its connections; httpx would close them after five."""
-SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+):(?P<port>[a-z0-9-]+)")
-IN_CLUSTER = re.compile(r"(?P<name>[a-z0-9-]+)\.(?P<namespace>[a-z0-9-]+)(\.svc(\.[a-z0-9.-]+)?)?")
 WRITES = "^(POST|PUT|PATCH|DELETE)$"
-
-
-class NoPrometheus(Exception):
-    """Nothing says where Prometheus is, or nobody answers there as Prometheus would."""
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service of the cluster, reached through the API server."""
-
-    namespace: str
-    name: str
-    port: str
-    path: str = ""
-    scheme: str = ""
-    """`https` when the service speaks TLS."""
-
-    @property
-    def proxy(self) -> str:
-        """The URL path of the API server under which it answers."""
-        named = ":".join(part for part in (self.scheme, self.name, self.port) if part or self.scheme)
-        return f"/api/v1/namespaces/{self.namespace}/services/{named}/proxy{self.path}"
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}:{self.port}"
-
-
-@dataclass(frozen=True)
-class Url:
-    """Reached directly."""
-
-    url: str
-
-    def __str__(self) -> str:
-        return self.url
-
-
-Place = Service | Url
-
-
-def place_of(text: str, *, from_inside: bool = False) -> Place:
-    """What `--prometheus` names: `http(s)://...`, or `namespace/service:port`. NoPrometheus when it is neither.
-
-    `from_inside`: it was said to a pod, so that `http://prometheus.monitoring:9090` is a service.
-    """
-    if found := SERVICE.fullmatch(text):
-        return Service(found["namespace"], found["name"], found["port"])
-    try:
-        url = urlsplit(text)
-        port = url.port or (443 if url.scheme == "https" else 80)
-    except ValueError as error:
-        raise NoPrometheus(f"{text}: {error}") from error
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise NoPrometheus(f"{text}: neither http(s)://host:port nor namespace/service:port")
-    if from_inside and (found := IN_CLUSTER.fullmatch(url.hostname)):
-        scheme = "https" if url.scheme == "https" else ""
-        return Service(found["namespace"], found["name"], str(port), url.path.rstrip("/"), scheme)
-    return Url(text)
 
 
 def operators(kubectl: Kubectl) -> list[Object]:
@@ -111,15 +50,15 @@ def operators_place(kubectl: Kubectl) -> Place:
 @asynccontextmanager
 async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose base URL is Prometheus."""
-    if isinstance(place, Url):
-        async with httpx.AsyncClient(base_url=place.url, timeout=SECONDS, limits=KEPT) as client:
+    if not place.in_cluster:
+        async with httpx.AsyncClient(base_url=place.base, timeout=SECONDS, limits=KEPT) as client:
             yield client
         return
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:  # nobody else may open it
         socket = Path(folder) / "api"
         options = [
             f"--unix-socket={socket}",
-            f"--accept-paths=^{re.escape(place.proxy)}/",
+            f"--accept-paths=^{re.escape(place.base)}/",
             f"--reject-methods={WRITES}",
         ]
         with kubectl.process("proxy", *options) as process:
@@ -128,7 +67,7 @@ async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncCli
             if not process.stdout.readline():  # "Starting to serve on ..." once it listens
                 raise meaning(process.stderr.read())
             transport = _Api(httpx.AsyncHTTPTransport(uds=str(socket), limits=KEPT))
-            url = f"http://localhost{place.proxy}"  # the only host that `kubectl proxy` accepts
+            url = f"http://localhost{place.base}"  # the only host that `kubectl proxy` accepts
             async with httpx.AsyncClient(base_url=url, transport=transport, timeout=SECONDS, trust_env=False) as client:
                 yield client
 

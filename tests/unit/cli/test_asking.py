@@ -14,6 +14,7 @@ import pytest
 from steelyard.audit.record import Total
 from steelyard.cli.asking import Asking
 from steelyard.cli.session import Session
+from steelyard.cluster.places import place_of
 from tests.unit.cli.fake_kubectl import FakeKubectl, State
 
 ONE = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, "1"]}]}}
@@ -56,7 +57,8 @@ def test_one_connection_serves_every_look(prometheus: Counting, monkeypatch: pyt
     later = [0.0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later[0])
     monkeypatch.setattr("httpcore._async.http11.time", clock)
-    with Asking(Session(FakeKubectl(State())), f"http://127.0.0.1:{prometheus.server_port}") as asking:
+    place = place_of(f"http://127.0.0.1:{prometheus.server_port}")
+    with Asking(Session(FakeKubectl(State())), place) as asking:
         for later[0] in (0.0, 5.0, 10.0, 40.0):
             assert asking.ask({"up": "vector(1)"}) == {"up": (Total({}, 1.0),)}
             assert asking.why_not is None

@@ -171,6 +171,12 @@ def test_every_answer_is_there_for_programs(name: str) -> None:
         (["status", "calculator", "-A"], "name its namespace with -n"),
         (["status", "--timeout", "soon"], "'soon' is no duration"),
         (["history", "calculator", "--since", "soon"], "'soon' is neither a duration (5m) nor a time"),
+        (
+            ["explain", "calculator", "--prometheus", "there"],
+            "there: neither http(s)://host:port nor namespace/service",
+        ),
+        (["audit", "calculator", "--prometheus", "http://a:b"], "http://a:b: Port could not be cast"),
+        (["statsu"], "No such command 'statsu'. Did you mean 'status'?"),
     ],
 )
 def test_what_a_command_cannot_do_is_wrong_usage_and_not_passed_over(arguments: list[str], says: str) -> None:

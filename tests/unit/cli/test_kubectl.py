@@ -14,7 +14,7 @@ from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import JOB, POD
 from steelyard.cluster.kubectl import Kubectl, event_of
 from steelyard.cluster.kubectl_errors import meaning
-from steelyard.cluster.prometheus_access import NoPrometheus, Service, Url, place_of
+from steelyard.cluster.places import NoPrometheus, Place, place_of
 
 SCRIPT = """#!/bin/sh
 printf '%s\\n' "$@" > "$ASKED"
@@ -170,8 +170,13 @@ COMPLAINTS: list[tuple[str, type[ClusterError], str]] = [
     ("Unable to connect to the server: dial tcp: lookup x: no such host", errors.Unreachable, "no such host"),
     (
         "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+        errors.NoContext,
+        "^there is no kubeconfig: The connection to the server localhost:8080",
+    ),
+    (
+        "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host or port?",
         errors.Unreachable,
-        "localhost:8080",
+        "10.0.0.1",
     ),
     ('error: context "nope" does not exist', errors.NoContext, '^context "nope"'),
     ("error: stat /nowhere: no such file or directory", errors.NoContext, "/nowhere"),
@@ -197,36 +202,28 @@ def test_what_kubectl_complains_of_becomes_an_error_by_meaning(
         raise error
 
 
+PROXIED = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy"
+
+
 @pytest.mark.parametrize(
-    ("text", "inside", "want"),
+    ("text", "inside", "name", "base"),
     [
-        ("http://prometheus.example:9090", False, Url("http://prometheus.example:9090")),
-        ("https://prom.corp.example/path", True, Url("https://prom.corp.example/path")),
-        ("monitoring/prometheus:9090", False, Service("monitoring", "prometheus", "9090")),
-        ("http://prometheus.monitoring:9090", True, Service("monitoring", "prometheus", "9090")),
-        ("http://prometheus.monitoring", True, Service("monitoring", "prometheus", "80")),
-        ("http://a.b.svc.cluster.local:9090/x/", True, Service("b", "a", "9090", "/x")),
-        ("https://a.b.svc:9091", True, Service("b", "a", "9091", scheme="https")),
-        ("http://prometheus.monitoring:9090", False, Url("http://prometheus.monitoring:9090")),
+        ("http://prometheus.example:9090", False, "http://prometheus.example:9090", "http://prometheus.example:9090"),
+        ("https://prom.corp.example/path", True, "https://prom.corp.example/path", "https://prom.corp.example/path"),
+        ("https://me:secret@prom.example/x", False, "https://prom.example/x", "https://me:secret@prom.example/x"),
+        ("http://prometheus.monitoring:9090", False, *["http://prometheus.monitoring:9090"] * 2),
+        ("monitoring/prometheus:9090", False, "monitoring/prometheus:9090", PROXIED),
+        ("http://prometheus.monitoring:9090", True, "monitoring/prometheus:9090", PROXIED),
+        ("http://p.m", True, "m/p:80", "/api/v1/namespaces/m/services/p:80/proxy"),
+        ("http://p.m.svc.cluster.local:9090/x/", True, "m/p:9090", "/api/v1/namespaces/m/services/p:9090/proxy/x"),
+        ("https://p.m.svc:9091", True, "m/p:9091", "/api/v1/namespaces/m/services/https:p:9091/proxy"),
     ],
 )
-def test_where_prometheus_is(text: str, inside: bool, want: object) -> None:
-    assert place_of(text, from_inside=inside) == want
+def test_where_prometheus_is(text: str, inside: bool, name: str, base: str) -> None:
+    assert place_of(text, from_inside=inside) == Place(name, base, in_cluster=base.startswith("/"))
 
 
 @pytest.mark.parametrize("text", ["prometheus", "ftp://x:1", "http://", "http://x:port", "a/b/c:1"])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(NoPrometheus):
         place_of(text)
-
-
-@pytest.mark.parametrize(
-    ("place", "path"),
-    [
-        (Service("m", "p", "9090"), "/api/v1/namespaces/m/services/p:9090/proxy"),
-        (Service("m", "p", "9090", "/x"), "/api/v1/namespaces/m/services/p:9090/proxy/x"),
-        (Service("m", "p", "web", scheme="https"), "/api/v1/namespaces/m/services/https:p:web/proxy"),
-    ],
-)
-def test_a_service_answers_under_the_api_server(place: Service, path: str) -> None:
-    assert place.proxy == path

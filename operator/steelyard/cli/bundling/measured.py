@@ -10,9 +10,10 @@ from steelyard.cli.bundling.collect import Bundle
 from steelyard.cli.looking import Measured, look, measure, scene
 from steelyard.cli.session import Session
 from steelyard.cluster.errors import ClusterError
+from steelyard.cluster.places import Place
 
 
-def measured(bundle: Bundle, session: Session, name: str, prometheus: str | None) -> None:
+def measured(bundle: Bundle, session: Session, name: str, prometheus: Place | None) -> None:
     """Add what Prometheus tells of a job, or why it tells nothing."""
     file = f"metrics/{name}.json"
     try:

@@ -15,6 +15,7 @@ from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds, records
 from steelyard.cluster.errors import ClusterError, Forbidden
 from steelyard.cluster.kinds import Kind, Object
+from steelyard.cluster.places import Place
 
 
 class Level(StrEnum):
@@ -42,7 +43,7 @@ class Scene:
     """Whom to ask about what."""
 
     session: Session
-    prometheus: str | None
+    prometheus: Place | None
     file: AgenticRLJob | None
     """The job that was given with -f."""
 

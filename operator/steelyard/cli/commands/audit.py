@@ -27,7 +27,8 @@ from steelyard.cli.output import Format, PageOutput, complain, document, write_p
 from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError, Forbidden, NotFound
-from steelyard.cluster.prometheus_access import NoPrometheus, opened, operators_place, place_of
+from steelyard.cluster.places import NoPrometheus, Place
+from steelyard.cluster.prometheus_access import opened, operators_place
 from steelyard.metrics.answers import Unavailable
 from steelyard.metrics.history import History
 from steelyard.twin.recording import Malformed
@@ -92,10 +93,10 @@ def _recorded(file: Path) -> Record:
         raise typer.BadParameter(f"{file}: {problem}", param_hint="--recording") from problem
 
 
-async def _read(session: Session, name: str, start: float, end: float, prometheus: str | None) -> Record:
+async def _read(session: Session, name: str, start: float, end: float, prometheus: Place | None) -> Record:
     """The job and its ledger from the cluster, the rest from Prometheus; a job that is gone has only the latter."""
     kubectl, namespace = session.kubectl, session.namespace
-    place = place_of(prometheus) if prometheus else operators_place(kubectl)
+    place = prometheus or operators_place(kubectl)
     job: AgenticRLJob | None = None
     revisions: tuple[AllocationRevision, ...] = ()
     unread: list[str] = []

@@ -20,6 +20,7 @@ from steelyard.cli.output import complain, note
 from steelyard.cli.session import Session
 from steelyard.cluster.errors import ClusterError, Forbidden
 from steelyard.cluster.kinds import Object
+from steelyard.cluster.places import Place
 
 
 def bundle(
@@ -79,7 +80,7 @@ def _list(session: Session, parts: list[Part], lines: int) -> Exit:
     return Exit.OK
 
 
-def _collect(session: Session, parts: list[Part], lines: int, prometheus: str | None) -> Bundle:
+def _collect(session: Session, parts: list[Part], lines: int, prometheus: Place | None) -> Bundle:
     """Objects first: the redactor learns from them what to look for in the logs."""
     from steelyard.cli.bundling.measured import measured
 

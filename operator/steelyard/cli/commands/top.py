@@ -25,6 +25,7 @@ from steelyard.cli.top_frame import Frame
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.following import Following, Watched
+from steelyard.cluster.places import Place
 from steelyard.cluster.problems import condition, problem
 
 KEYS = "q quit   p pause or resume scaling   e explain"
@@ -67,7 +68,7 @@ def top(
 class _View:
     """One job, and whom to ask about it."""
 
-    def __init__(self, session: Session, job: str, named: str | None, following: Following, asking: Asking) -> None:
+    def __init__(self, session: Session, job: str, named: Place | None, following: Following, asking: Asking) -> None:
         self.session, self.job, self.named, self.following, self._asking = session, job, named, following, asking
 
     def look(self) -> Frame | None:

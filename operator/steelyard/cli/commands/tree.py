@@ -19,6 +19,7 @@ from steelyard.cli.screen import Screen
 from steelyard.cli.session import Session, told
 from steelyard.cluster import kinds
 from steelyard.cluster.following import Following, Watched
+from steelyard.cluster.places import Place
 
 PARTS = (kinds.POD, kinds.REVISION, *(kinds.BY_NAME[name] for name in ("StatefulSet", "Deployment", "Job")))
 
@@ -67,7 +68,7 @@ def tree(
             following.wait()
 
 
-def _versions(session: Session, named: str | None, job: str, about: str) -> Mapping[str, str]:
+def _versions(session: Session, named: Place | None, job: str, about: str) -> Mapping[str, str]:
     """Pod -> the policy version it works with."""
     from steelyard.cli.asking import Asking
 
