@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from steelyard.cli import codes
+from steelyard.cli.output import complain
 from steelyard.cli.session import with_session
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -101,4 +106,11 @@ def root(
 
 def main() -> None:
     """Entry point of the console scripts."""
-    app()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # as kubectl writes, in any locale
+    try:
+        app()
+    except OSError as error:
+        complain(codes.MACHINE, error.filename or "", error.strerror or str(error))
+        os._exit(codes.MACHINE.exit)  # what is left in a stream cannot be written at the end either

@@ -116,6 +116,7 @@ class FakeKubectl(Kubectl):
             asked = body["spec"]["resourceAttributes"]
             kind = next((kind for kind in KINDS.values() if kind.plural == asked["resource"]), None)
             where = kind.path(asked["namespace"] or None) if kind else "/unknown"
+            where += f"/*/{asked['subresource']}" if asked["subresource"] else ""
             return {"status": {"allowed": not any(where.startswith(start) for start in self.state.denied)}}
         path = f"{path}/{body['metadata']['name']}"
         if path in self.state.objects:

@@ -171,6 +171,11 @@ def test_a_dry_run_lists_the_files_and_writes_none(state: State) -> None:
     assert not [call for call in state.calls if call[0] == "logs"]
 
 
+def test_a_dry_run_that_may_not_read_pods_lists_nothing(state: State) -> None:
+    state.denied = {POD.path("default"): "Error from server (Forbidden): pods is forbidden"}
+    assert run("calculator", "--dry-run")[:2] == (6, "")
+
+
 def test_a_place_that_cannot_be_written_to_is_named(state: State) -> None:
     code, out, err = run("calculator", "-o", "nowhere/b.tar.gz")
     assert (code, out) == (2, "")

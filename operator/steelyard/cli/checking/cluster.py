@@ -23,9 +23,12 @@ DEPLOYMENT = kinds.BY_NAME["Deployment"]
 LEASE_NAME = "steelyard-operator"
 TO_READ = (
     (kinds.JOB, "list", ""), (kinds.REVISION, "list", ""), (kinds.POD, "list", ""), (kinds.EVENT, "list", ""),
-    (DEPLOYMENT, "list", ""),
+    (DEPLOYMENT, "list", ""), (kinds.POD, "get", "log"),
 )  # fmt: skip
-TO_ACT = ((kinds.JOB, "create", ""), (kinds.REVISION, "create", ""), (kinds.POD, "get", "log"))
+TO_ACT = (
+    (kinds.JOB, "create", ""), (kinds.JOB, "patch", ""), (kinds.REVISION, "create", ""), (kinds.REVISION, "delete", ""),
+    (kinds.POD, "create", "portforward"),
+)  # fmt: skip
 
 
 def version(scene: Scene) -> Iterator[Finding]:

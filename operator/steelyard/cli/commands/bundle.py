@@ -71,9 +71,9 @@ def bundle(
 
 def _list(session: Session, parts: list[Part], lines: int) -> Exit:
     """Names of files, each with what it holds; only pods are read, for the names of their logs."""
+    pods = next(part for part in parts if part.file == "pods.yaml").read()
     for part in parts:
         typer.echo(f"{part.file:<40} {part.what}")
-    pods = next(part for part in parts if part.file == "pods.yaml").read()
     for part in collect.log_parts(session.kubectl, pods, lines):
         typer.echo(f"{part.file:<40} its newest {lines} lines")
     typer.echo(f"{collect.MANIFEST:<40} what is missing, and what was withheld where")

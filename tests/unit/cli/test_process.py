@@ -1,0 +1,66 @@
+"""The program as a process: what becomes of its streams when the machine does not play along."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.builders import job_manifest
+
+PROGRAM = [sys.executable, "-c", "from steelyard.cli import main; main()"]
+SECONDS = 30
+DEGRADED = {"type": "Degraded", "status": "True", "reason": "Because", "message": "größer"}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A shell whose kubectl knows one job, in which somebody wrote a word with an umlaut."""
+    job = {**job_manifest(), "status": {"conditions": [DEGRADED]}}
+    job["metadata"] |= {"uid": "1", "creationTimestamp": "2026-11-30T12:00:00Z", "generation": 1}
+    answer = tmp_path / "answer.json"
+    answer.write_text(json.dumps({"items": [job], "metadata": {"resourceVersion": "1"}}))
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\ncat {answer}\n")
+    kubectl.chmod(0o755)
+    return {**os.environ, "KUBECTL": str(kubectl)}
+
+
+def test_a_name_that_is_no_text_can_be_complained_of() -> None:
+    done = subprocess.run([*PROGRAM, "rehearse", b"\xff.yaml"], capture_output=True, timeout=SECONDS, check=False)
+    assert done.returncode == 2
+    assert b"\\udcff.yaml: No such file or directory" in done.stderr
+
+
+STATUS = [*PROGRAM, "status", "-n", "default", "-o", "json"]
+
+
+def test_a_full_disk_is_one_line_with_a_code(environment: dict[str, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            STATUS, stdout=full, stderr=subprocess.PIPE, env=environment, text=True, timeout=SECONDS, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "SY1012 No space left on device (see docs/messages.md#sy1012)\n"
+
+
+def test_a_reader_that_has_enough_is_no_failure_worth_a_word(environment: dict[str, str]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as gone:
+        done = subprocess.run(
+            STATUS, stdout=gone, stderr=subprocess.PIPE, env=environment, text=True, timeout=SECONDS, check=False
+        )
+    assert done.stderr == ""
+
+
+def test_data_is_utf_8_whatever_the_locale(environment: dict[str, str]) -> None:
+    narrow = {**environment, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(STATUS, capture_output=True, env=narrow, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (job,) = json.loads(done.stdout.decode("utf-8"))["items"]
+    assert job["conditions"]["Degraded"]["message"] == "größer"
