@@ -17,6 +17,7 @@ from steelyard.cli import app, session
 from steelyard.cli.commands import audit as command
 from steelyard.cluster.kinds import JOB, REVISION
 from tests.unit.audit.simulated import recorded
+from tests.unit.cli.documents_of_runs import Audit as Document
 from tests.unit.cli.fake_kubectl import FakeKubectl, State
 from tests.unit.cli.fake_prometheus import FakePrometheus
 
@@ -59,12 +60,13 @@ def simulated(**changes: Any) -> Record:
 def test_a_running_job_is_audited_as_it_was_recorded(run: Audit) -> None:
     done = run("--gpu-price", "2.5", "-o", "json", record=simulated())
     assert done.exit_code == 0, done.stderr
-    (found,) = json.loads(done.stdout)["items"]
-    assert found["verdict"].startswith("The environment holds this pipeline back; ")
-    assert found["gpuHours"]["wastedCost"] == pytest.approx(2.5 * found["gpuHours"]["wasted"])
-    assert [one["verdict"] for one in found["revisions"]][1:] == ["Kept", "Kept"]
-    assert found["reallocation"]["mostGain"] is not None
-    assert set(found["record"]["lines"]) == set(recorded().lines)
+    (found,) = Document.model_validate(json.loads(done.stdout)).items
+    assert found.verdict.startswith("The environment holds this pipeline back; ")
+    assert found.gpu_hours
+    assert found.gpu_hours.wasted_cost == pytest.approx(2.5 * found.gpu_hours.wasted)
+    assert [one.verdict for one in found.revisions][1:] == ["Kept", "Kept"]
+    assert found.reallocation.most_gain is not None
+    assert set(found.record["lines"]) == set(recorded().lines)
     assert done.stderr == ""
 
 
@@ -100,10 +102,11 @@ def test_the_summary_is_the_default(run: Audit) -> None:
 def test_a_job_that_is_gone_is_audited_from_prometheus_alone(run: Audit) -> None:
     done = run("-o", "json", record=simulated(job=None, revisions=()))
     assert done.exit_code == 0
-    (found,) = json.loads(done.stdout)["items"]
-    assert found["gpuHours"] is None
-    assert found["biggestWait"]["for"] == "reward-server"
-    assert any("the job is gone" in words for words in found["missing"])
+    (found,) = Document.model_validate(json.loads(done.stdout)).items
+    assert found.gpu_hours is None
+    assert found.biggest_wait
+    assert found.biggest_wait.for_ == "reward-server"
+    assert any("the job is gone" in words for words in found.missing)
     assert "SY1011" in done.stderr
 
 

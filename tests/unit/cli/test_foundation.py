@@ -152,7 +152,7 @@ def test_the_examples_of_every_command_are_understood(
         understood_by_steelyard(words, whole=True)
 
 
-READING = ("status", "tree", "top", "history", "explain", "why-not", "trace", "audit", "check", "plan", "twin")
+READING = ("status", "tree", "top", "history", "explain", "why-not", "trace", "audit", "check", "logs", "plan", "twin")
 
 
 @pytest.mark.parametrize("name", READING)
@@ -160,6 +160,17 @@ def test_every_answer_is_there_for_programs(name: str) -> None:
     formats = re.search(r"--output ([\w|.]+)", command_help(name))
     assert formats
     assert "json" in formats[1].split("|")
+
+
+def test_every_document_has_a_schema_and_every_schema_a_test() -> None:
+    cli, tests = ROOT / "operator/steelyard/cli", ROOT / "tests/unit/cli"
+    code = "".join(file.read_text("utf-8") for file in cli.rglob("*.py"))
+    written = set(re.findall(r'\b(?:write|show|document)\("(\w+)"', code))
+    schemas = "".join(file.read_text("utf-8") for file in tests.glob("documents*.py"))
+    assert written == set(re.findall(r'    kind: Literal\["(\w+)"\]\n    items:', schemas))
+    assert len(written) > 10
+    users = "".join(file.read_text("utf-8") for file in tests.glob("*.py") if not file.name.startswith("documents"))
+    assert [kind for kind in written if not re.search(rf"import [^\n]*\b{kind}\b", users)] == []
 
 
 @pytest.mark.parametrize(

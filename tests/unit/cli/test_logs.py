@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from steelyard.cli.log_lines import Followed, parsed
 from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import JOB, POD, Object
 from tests.builders import job_manifest
+from tests.unit.cli.documents_of_runs import LogLineList
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 
 
@@ -64,6 +66,24 @@ def test_lines_come_by_time_and_say_where_they_are_from(state: State) -> None:
         0,
         ["sampler/s-1 one", "sampler/s-2 two", "reward-server/r-1 three", "sampler/s-1 four", "sampler/s-2 four too"],
     )
+
+
+def test_programs_get_every_line_with_where_and_when_it_was_written(state: State) -> None:
+    put(state, worker("calculator-bus-0", "bus", "nats", "exporter"))
+    state.logs["calculator-bus-0/nats"] = ["it has no time"]
+    code, out, _ = run("calculator", "-o", "json")
+    items = LogLineList.model_validate(json.loads("\n".join(out))).items
+    assert code == 0
+    assert [(one.stage, one.pod, one.container, one.text) for one in items] == [
+        ("bus", "calculator-bus-0", "nats", "it has no time"),
+        ("sampler", "s-1", "worker", "one"),
+        ("sampler", "s-2", "worker", "two"),
+        ("rewardServer", "r-1", "worker", "three"),
+        ("sampler", "s-1", "worker", "four"),
+        ("sampler", "s-2", "worker", "four too"),
+    ]
+    assert [one.time and one.time.second for one in items] == [None, 1, 2, 3, 4, 4]
+    assert run("calculator", "-f", "-o", "json")[:2] == (2, [])
 
 
 def test_times_sort_by_what_they_mean_not_as_they_are_written() -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from steelyard.api import AgenticRLJob, Stage
 from steelyard.cli import app
+from tests.unit.cli.documents_of_runs import Plan
 
 KNOWN = ["plan", "--model", "qwen3-14b", "--hardware", "a800-80g"]
 
@@ -33,13 +34,14 @@ def test_the_table_tells_the_split_and_what_was_left_out() -> None:
 
 def test_json_goes_to_stdout_and_nothing_else_does() -> None:
     code, out, err = run("--gpus", "48", "-o", "json")
-    (document,) = json.loads(out)["items"]
+    (found,) = Plan.model_validate(json.loads(out)).items
     assert code == 0
     assert "no --requests" in err
-    assert document["training"]["gpus"] + document["sampling"]["gpus"] + document["freeGpus"] == 48
-    assert document["seconds"] >= document["sampling"]["tailSeconds"]
-    assert document["mixed"]["gain"] > 0
-    assert {one["reason"] for one in document["pruned"]}
+    assert found.training.gpus + found.sampling.gpus + found.free_gpus == 48
+    assert found.seconds >= found.sampling.tail_seconds
+    assert found.mixed
+    assert found.mixed.gain > 0
+    assert {one.reason for one in found.pruned}
 
 
 def test_lengths_are_read_from_a_file(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from steelyard.cluster.kinds import JOB, Object
 from steelyard_workers import spans
 from steelyard_workers.spans import Window
 from tests.builders import job_manifest
+from tests.unit.cli.documents_of_runs import RehearsalList
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 from tests.unit.cli.lives import ZERO, of_step
 
@@ -101,11 +102,10 @@ def test_the_ladder_is_climbed_and_nothing_stays(pretended: Pretended, file: str
 
 
 def test_the_records_are_there_for_programs(pretended: Pretended, file: str) -> None:
-    document = json.loads(run(file, "-o", "json")[1])
-    assert document["kind"] == "RehearsalList"
-    assert [item["rung"] for item in document["items"]] == ["one task", "a few at once", "all stages"]
-    assert {item["trained"] for item in document["items"]} == {5}
-    assert {item["bottleneck"] for item in document["items"]} == {"sampler"}
+    items = RehearsalList.model_validate(json.loads(run(file, "-o", "json")[1])).items
+    assert [item.rung for item in items] == ["one task", "a few at once", "all stages"]
+    assert {item.trained for item in items} == {5}
+    assert {item.bottleneck for item in items} == {"sampler"}
 
 
 ENDS: dict[str, tuple[dict[str, Any], str]] = {

@@ -19,6 +19,7 @@ from steelyard.cli.tracing.tree import rows, tree
 from steelyard.cluster.errors import NotFound
 from steelyard_workers import spans as reader
 from steelyard_workers.spans import Span, Unreadable, Window
+from tests.unit.cli.documents_of_runs import TrajectoryList
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 from tests.unit.cli.lives import STAGES, ZERO, life, span
 
@@ -214,14 +215,10 @@ def test_without_one_the_slowest_of_the_last_minutes_are_listed(bus: Bus) -> Non
 
 
 def test_programs_get_seconds_and_spans(bus: Bus) -> None:
-    document = json.loads(run("12/3/0", "-o", "json")[1])
-    (item,) = document["items"]
-    assert document["kind"] == "TrajectoryList"
-    assert (item["trajectory"], item["seconds"], item["reward"], item["step"], item["staleness"]) == (
-        *("12/3/0", 15.0, 0.75, 6, 1),
-    )
-    assert item["shares"]["rewardQueue"] == 2.0
-    assert len(item["spans"]) == 5
+    (item,) = TrajectoryList.model_validate(json.loads(run("12/3/0", "-o", "json")[1])).items
+    assert (item.trajectory, item.seconds, item.reward, item.step, item.staleness) == ("12/3/0", 15.0, 0.75, 6, 1)
+    assert item.shares["rewardQueue"] == 2.0
+    assert len(item.spans) == 5
 
 
 def test_perfettos_file_holds_all_of_them(bus: Bus, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli import app
+from tests.unit.cli.documents_of_runs import Twin
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
@@ -22,10 +23,10 @@ QUICK = ("--profile", "steady", "--gpus", "24", "--steps", "2", "--policy", "uni
 
 def test_data_goes_to_stdout_and_progress_to_stderr() -> None:
     code, out, err = run(*QUICK, "-o", "json")
-    (document,) = json.loads(out)["items"]
+    (found,) = Twin.model_validate(json.loads(out)).items
     assert code == 0
-    assert (document["profile"], document["gpus"], document["steps"], document["seed"]) == ("steady", 24, 2, 1)
-    assert [row["policy"] for row in document["policies"]] == ["uniform"]
+    assert (found.profile, found.gpus, found.steps, found.seed) == ("steady", 24, 2, 1)
+    assert [row.policy for row in found.policies] == ["uniform"]
     assert "uniform" in err
 
 

@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from steelyard.api.names import BUS, LABEL_JOB, LABEL_STAGE
+from steelyard.api.names import BUS, LABEL_JOB, LABEL_STAGE, Stage
 from steelyard.cli import codes
 from steelyard.cli.ages import length
 from steelyard.cli.codes import Exit
 from steelyard.cli.log_lines import Followed, Line, parsed
 from steelyard.cli.options import STAGES, Job, stage_named
-from steelyard.cli.output import Tone, complain, note, paint
+from steelyard.cli.output import DocumentOutput, Format, Tone, complain, note, paint, write
 from steelyard.cli.session import Session
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import ClusterError, NotFound
@@ -26,6 +26,8 @@ MOST_FOLLOWED = 40
 """Each followed log is a kubectl of its own."""
 LOOK_SECONDS = 5.0
 """How often new pods are looked for."""
+FIELDS = {stage.value: stage.field for stage in Stage}
+"""What documents call a stage by what its pods are labelled."""
 
 
 def _stage(text: str) -> str:
@@ -48,6 +50,7 @@ def logs(
         typer.Option(min=0, metavar="N", help=f"Newest lines of each log. Default: {TAIL}, all of --since."),
     ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Show the time of each line.")] = False,
+    output: DocumentOutput = Format.TABLE,
 ) -> Exit:
     """Show the logs of a job's pods as one stream.
 
@@ -58,8 +61,10 @@ def logs(
     $ steelyard logs calculator --stage trainer --tail 50
     $ steelyard logs calculator -f --since 10m
     """
+    if follow and output.for_programs:
+        raise typer.BadParameter(f"-o {output} shows one moment", param_hint="--follow")
     session.job(job)
-    stream = _Stream(session, job, stage, timestamps)
+    stream = _Stream(session, job, stage, timestamps, output)
     lines = tail if tail is not None else (-1 if since else TAIL)
     options = {"tail": str(lines), **({"since": f"{since}s"} if since else {})}
     complete = stream.follow(options) if follow else stream.show(options)
@@ -71,11 +76,17 @@ class _Container:
     """One container that has started."""
 
     namespace: str
+    stage: str
     pod: str
     name: str
-    source: str
+    alone: bool
+    """Whether its pod has no other."""
     run: str
     """Another after each restart."""
+
+    @property
+    def source(self) -> str:
+        return f"{self.stage}/{self.pod}" + ("" if self.alone else f"/{self.name}")
 
 
 @dataclass
@@ -84,6 +95,7 @@ class _Stream:
     job: str
     stage: str | None
     timestamps: bool
+    output: Format
     followed: Followed = field(default_factory=Followed)
     full: bool = False
     """Whether it was said that no more logs are followed."""
@@ -93,7 +105,7 @@ class _Stream:
         found = self.containers()
         if not found:
             note(f"no container of {self.stage or 'the job'} has started")
-        lines: list[Line] = []
+        lines: list[tuple[Line, _Container]] = []
         complete = True
         read = self.session.kubectl.at_once([self._reader(one, options) for one in found])
         for container, log in zip(found, read, strict=True):
@@ -101,8 +113,12 @@ class _Stream:
                 complain(codes.PARTLY_UNREADABLE, container.source, str(log))
                 complete = False
             else:
-                lines += log
-        self._print(sorted(lines))
+                lines += [(line, container) for line in log]
+        lines.sort(key=lambda one: one[0])
+        if self.output.for_programs:
+            write("LogLineList", [_document(*one) for one in lines], self.output)
+        else:
+            self._print(line for line, _ in lines)
         return complete
 
     def follow(self, options: dict[str, str]) -> bool:
@@ -133,10 +149,9 @@ class _Stream:
             for status in (pod.get("status") or {}).get("containerStatuses") or ():
                 if not {"running", "terminated"} & set(status.get("state") or ()):
                     continue
-                source = f"{metadata['labels'][LABEL_STAGE]}/{metadata['name']}"
-                source += f"/{status['name']}" if several else ""
                 run = f"{metadata['uid']}/{status.get('containerID', '')}"
-                found.append(_Container(metadata["namespace"], metadata["name"], status["name"], source, run))
+                place = metadata["namespace"], metadata["labels"][LABEL_STAGE], metadata["name"], status["name"]
+                found.append(_Container(*place, alone=not several, run=run))
         return found
 
     def _reader(self, container: _Container, options: dict[str, str]) -> Callable[[], list[Line]]:
@@ -176,3 +191,13 @@ class _Stream:
         for line in lines:
             stamp = f"{line.time} " if self.timestamps else ""
             typer.echo(f"{paint(line.source, Tone.FAINT)} {stamp}{line.text}")
+
+
+def _document(line: Line, container: _Container) -> dict[str, Any]:
+    return {
+        "time": line.time or None,
+        "stage": FIELDS.get(container.stage, container.stage),
+        "pod": container.pod,
+        "container": container.name,
+        "text": line.text,
+    }
