@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -109,6 +110,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # as kubectl writes, in any locale
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` wants it ignored
+            signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what a command started ends with it
     try:
         app()
     except OSError as error:

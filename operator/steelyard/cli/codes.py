@@ -25,7 +25,7 @@ class Exit(IntEnum):
     DENIED = 6
     """Forbidden or not there."""
     INTERRUPTED = 130
-    """By Ctrl-C, as a shell has it."""
+    """By Ctrl-C or another signal to end, as a shell has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,9 @@ class Rehearsal:
 
 
 def _as_in_a_terminal() -> None:
-    """A test run in the background ignores Ctrl-C, and whatever it starts would inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Tests that run in the background may ignore these, and whatever they start would inherit that."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def rungs(operated: Operated) -> list[str]:
@@ -80,15 +81,15 @@ def started(operated: Operated, file: Path, environment: dict[str, str]) -> Iter
         rehearsal.process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_it_takes_its_job_with_it(
     operated: Operated, file: Path, environment: dict[str, str], started: list[Rehearsal], number: signal.Signals
 ) -> None:
     started.append(rehearsal := Rehearsal(operated, file, environment))
     rehearsal.reaches_its_first_rung()
-    rehearsal.process.send_signal(number)
-    time.sleep(IMPATIENCE_SECONDS)
-    rehearsal.process.send_signal(signal.SIGINT)
+    for each in (number, signal.SIGINT, number):
+        rehearsal.process.send_signal(each)
+        time.sleep(IMPATIENCE_SECONDS)
     code, err = rehearsal.ends()
     assert code != 0
     assert f"interrupted: removing {FIRST}" in err

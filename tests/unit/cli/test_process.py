@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from e2e.kube import wait_for
 from tests.builders import job_manifest
 
 PROGRAM = [sys.executable, "-c", "from steelyard.cli import main; main()"]
@@ -25,7 +27,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     answer = tmp_path / "answer.json"
     answer.write_text(json.dumps({"items": [job], "metadata": {"resourceVersion": "1"}}))
     kubectl = tmp_path / "kubectl"
-    kubectl.write_text(f"#!/bin/sh\ncat {answer}\n")
+    watching = f'case "$*" in *watch=true*) echo $$ > {tmp_path}/watch; exec sleep 60;; esac'
+    kubectl.write_text(f"#!/bin/sh\n{watching}\ncat {answer}\n")
     kubectl.chmod(0o755)
     return {**os.environ, "KUBECTL": str(kubectl)}
 
@@ -34,6 +37,24 @@ def test_a_name_that_is_no_text_can_be_complained_of() -> None:
     done = subprocess.run([*PROGRAM, "rehearse", b"\xff.yaml"], capture_output=True, timeout=SECONDS, check=False)
     assert done.returncode == 2
     assert b"\\udcff.yaml: No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_it_started_ends_with_it(environment: dict[str, str], tmp_path: Path, number: signal.Signals) -> None:
+    watch = tmp_path / "watch"
+    followed = [*PROGRAM, "status", "-w", "-n", "default"]
+    with subprocess.Popen(followed, stdout=subprocess.PIPE, env=environment, preexec_fn=_as_in_a_terminal) as process:
+        wait_for("it watches", lambda: watch.exists() and watch.read_text(), SECONDS)
+        process.send_signal(number)
+        assert process.wait(SECONDS) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(watch.read_text()), 0)
+
+
+def _as_in_a_terminal() -> None:
+    """Tests that run in the background may ignore these, and whatever they start would inherit that."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 STATUS = [*PROGRAM, "status", "-n", "default", "-o", "json"]

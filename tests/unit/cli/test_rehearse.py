@@ -112,6 +112,7 @@ ENDS: dict[str, tuple[dict[str, Any], str]] = {
     "a mistake of the user's": (condition("Stalled", message="no module recipe"), "Stalled: no module recipe"),
     "a trainer that failed": (condition("Failed", message="out of memory"), "Failed: out of memory"),
     "pods that keep failing": (condition("Degraded", message="image not found"), "Degraded: image not found"),
+    "steps that were too fast to be looked at": (condition("Complete", message="1000 steps"), "Complete: 1000 steps"),
     "no room": (condition("Scheduled", "False", "no node has a GPU"), "not done within 30m; Scheduled: no node has"),
 }
 
@@ -154,6 +155,7 @@ def test_a_rung_that_cannot_be_removed_is_an_error(
     code, _, err = run(file)
     assert code == 1
     assert "admission webhook denied" in err
+    assert "may be left, with its GPUs: kubectl delete agenticrljobs calculator-rehearsal-1 -n team" in err
 
 
 def leftover(seen: timedelta) -> Object:

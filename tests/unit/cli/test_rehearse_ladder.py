@@ -35,10 +35,10 @@ JOBS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", JOBS.values(), ids=JOBS)
-def test_every_rung_is_a_valid_job_that_neither_ends_by_itself_nor_moves(changes: dict[str, Any]) -> None:
+def test_every_rung_is_a_valid_job_that_moves_nothing_and_ends_if_nobody_ends_it(changes: dict[str, Any]) -> None:
     made = [parsed(rung) for rung in rungs(changes)]
     for job in made:
-        assert job.spec.algorithm.steps == 10_000_000, "its spans are gone once it is complete"
+        assert job.spec.algorithm.steps == 1000, "enough to be read in time, and no end of GPU-hours"
         assert job.spec.scaling.mode == (
             "Fixed" if "fixed" in changes.get("scaling", {}) and job is made[2] else "Observe"
         )

@@ -40,7 +40,7 @@ def rehearse(
     \b
     $ steelyard rehearse job.yaml
     """
-    from steelyard.cli.rehearsing.climb import Climb, Rehearsed, terminable
+    from steelyard.cli.rehearsing.climb import Climb, Rehearsed
     from steelyard.cli.rehearsing.ladder import ladder
 
     manifest, job, others = read_job(file)
@@ -57,11 +57,10 @@ def rehearse(
         return codes.REHEARSED.exit
     records: list[Record] = []
     try:
-        with terminable():
-            for rung in rungs:
-                records.append(climb.run(rung))
-                if records[-1].failure:
-                    break
+        for rung in rungs:
+            records.append(climb.run(rung))
+            if records[-1].failure:
+                break
     finally:
         _show(records, output)
     return Exit.NEGATIVE if records[-1].failure else Exit.OK

@@ -37,6 +37,7 @@ GONE_SECONDS = 180.0
 READ_SECONDS = 6.0
 """How often spans are read: each time costs a kubectl."""
 MOST_SPANS = 200_000
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WAITS = ("QuotaReserved", "Scheduled")
 """Conditions that say what a job waits for that is not ready."""
 
@@ -93,7 +94,7 @@ class Climb:
             raise
         finally:
             with _uninterrupted():
-                self._remove(rung.name)
+                self._remove_at_last(rung.name)
 
     @property
     def _kubectl(self) -> Kubectl:
@@ -112,6 +113,13 @@ class Climb:
             ]
         )
         return scene(_known(pods), _known(events), rung.name)
+
+    def _remove_at_last(self, name: str) -> None:
+        try:
+            self._remove(name)
+        except ClusterError:
+            note(f"{name} may be left, with its GPUs: kubectl delete {kinds.JOB.plural} {name} -n {self.namespace}")
+            raise
 
     def _remove(self, name: str) -> None:
         """Delete a rung's job and wait until its GPUs are free for the next."""
@@ -190,7 +198,7 @@ class _Watch:
             self._kubectl.patch(kinds.JOB, self._climb.namespace, self._rung.name, seen)
         conditions = {one["type"]: one for one in (self._job.get("status") or {}).get("conditions") or ()}
         holding = {kind for kind, one in conditions.items() if one["status"] == "True"}
-        for kind in ("Failed", "Stalled"):
+        for kind in ("Failed", "Stalled", "Complete"):
             if kind in holding:
                 return _words(conditions[kind])
         if self._ready is None and "Ready" in holding:
@@ -241,20 +249,11 @@ def _now() -> str:
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Asked to terminate, the block ends as if by Ctrl-C: what it made is removed."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Neither this process nor the kubectls it starts are stopped by another Ctrl-C while they tidy up."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -16,8 +16,9 @@ ANNOTATION_SEEN = f"{GROUP}/rehearsal-seen"
 """When its rehearsal last looked at it; one that was not looked at for long is a leftover."""
 ANNOTATION_BY = f"{GROUP}/rehearsal-by"
 
-ENDLESS = 10_000_000
-"""Training steps of a rung: its end is decided from outside, while the bus still has the spans."""
+MOST_STEPS = 1000
+"""Training steps of a rung. Its end is decided from outside, while the bus still has the spans; one that nobody looks
+after any more gives its GPUs back all the same."""
 DRAIN_SECONDS = 10
 SMALL_PROMPTS, SMALL_GROUP = 4, 4
 
@@ -63,7 +64,7 @@ def _manifest(
     """The job of a rung. With `episodes` every stage has one replica, else what the job starts with."""
     own = deepcopy(dict(spec))
     own["suspend"] = False
-    own["algorithm"] = {**own.get("algorithm", {}), **algorithm, "steps": ENDLESS}
+    own["algorithm"] = {**own.get("algorithm", {}), **algorithm, "steps": MOST_STEPS}
     every = min(job.spec.checkpoints.every_steps, steps)
     own["checkpoints"] = {**own.get("checkpoints", {}), "everySteps": every, "reclaim": "Delete"}
     own["tracing"] = {**own.get("tracing", {}), "samplePercent": 100}
