@@ -25,6 +25,8 @@ from e2e.kube import Kube, Object, load_yaml, wait_for
 from e2e.local import TINY
 from e2e.readme import Terminal
 from e2e.scenarios.live import NAMESPACE, READY_SECONDS, LiveJob
+from tests.documented.runs import CONTAINERS as ON_CONTAINERS
+from tests.documented.runs import lines_run_by
 
 LEARNT_STEPS = 64
 """Of the example: its policy has learnt by then."""
@@ -33,6 +35,8 @@ CONFESS_SECONDS = 180
 """The operator tells within a minute of a worker's last words (an integration test holds it to that); a worker that
 first imports torch, beside a job that trains on the same two cores, takes half a minute to say them."""
 DASHBOARD_TRIES = 12
+SHOWN_OR_ENDED = "[[ $? =~ ^(0|4|124)$ ]]"
+"""A pod may go between a look and its log (4); what has no end is ended (124)."""
 CONTAINERS = {"bus": "nats"}
 STAGES = ("sampler", "environment", "rewardServer", "trainer")
 
@@ -170,6 +174,10 @@ def test_a_user_follows_trajectories_reads_logs_and_asks_for_help(
     tree = terminal.run(f"kubectl steelyard trace {job.name} {trained[0]['trajectory']}")
     assert ":8000, " in tree, "the sampler's address"
     assert "tool calculator" in tree
+    for shown in lines_run_by(ON_CONTAINERS):
+        text = shown.text.partition("  #")[0].replace("NAME", job.name).replace("12/3/0", trained[0]["trajectory"])
+        text = text.replace("run.json", str(tmp_path / "run.json"))
+        terminal.run(f"{'timeout 10 ' if ' -f' in text else ''}kubectl {text}; {SHOWN_OR_ENDED}")
     logs = terminal.run(f"kubectl steelyard logs {job.name} --stage trainer --tail 3").splitlines()
     assert {line.partition("-trainer-")[0] for line in logs} == {f"trainer/{job.name}"}
     file = tmp_path / "bundle.tar.gz"

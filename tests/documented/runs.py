@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.documented.pages import Line, lines
+
 ON_A_SERVER = "tests/integration/cli/test_documented.py::test_the_pages_commands_work_on_an_api_server"
 RENDERED = "tests/integration/chart/test_documented.py::test_the_chart_takes_the_values_that_a_page_shows"
 README = "e2e/scenarios/test_install.py::test_the_readme_leads_from_nothing_to_an_explained_decision"
@@ -52,3 +54,12 @@ def run_by(words: Sequence[str]) -> str:
         return BEGINNINGS[max(fits, key=len)]
     assert words[0] in ("kubectl", "steelyard"), f"{command}: tests/documented/runs.py does not say what runs it"
     return ON_A_SERVER
+
+
+def lines_run_by(place: str) -> list[Line]:
+    """Lines of blocks with a command that this test runs; what it prints may be filtered."""
+    return [
+        line
+        for line in lines()
+        if not line.in_prose and place in {run_by(words) for words in line.commands() if words[0] != "grep"}
+    ]

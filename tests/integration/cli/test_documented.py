@@ -23,8 +23,8 @@ import pytest
 from e2e.cluster.cluster import Cluster
 from e2e.kube import Object
 from tests.builders import pool_manifest
-from tests.documented.pages import ROOT, Line, lines
-from tests.documented.runs import ON_A_SERVER, run_by
+from tests.documented.pages import ROOT, Line
+from tests.documented.runs import ON_A_SERVER, lines_run_by
 from tests.integration.cli.people import WORK
 from tests.integration.cli.proxied import service
 from tests.integration.operator.operating import Operated
@@ -57,11 +57,6 @@ ALLOCATIONS = (  # replicas of sampler and environment
 )
 """What a ledger of five entries went through."""
 pytestmark = pytest.mark.timeout(600, func_only=True)
-
-
-def is_run_here(line: Line) -> bool:
-    """In a block, and not run elsewhere; its output may be filtered."""
-    return not line.in_prose and ON_A_SERVER in {run_by(words) for words in line.commands() if words[0] != "grep"}
 
 
 class Reader:
@@ -184,7 +179,7 @@ def as_before(operated: Operated, reader: Reader, folder: Path) -> None:
 
 
 def test_the_pages_commands_work_on_an_api_server(job: Operated, reader: Reader) -> None:
-    shown = [line for line in lines() if is_run_here(line)]
+    shown = lines_run_by(ON_A_SERVER)
     assert len(shown) > 80
 
     failed: dict[str, str] = {}
