@@ -157,6 +157,14 @@ def held_back(record: Record) -> tuple[Span, ...]:
     return tuple(found)
 
 
+def blame(spans: Sequence[Span]) -> dict[Stage | None, float]:
+    """Who held the others back -> share of the whole time, the most first; None: nobody did, or nothing is known."""
+    shares: dict[Stage | None, float] = {}
+    for span in spans:
+        shares[span.stage] = shares.get(span.stage, 0.0) + span.share
+    return dict(sorted(shares.items(), key=lambda one: -one[1]))
+
+
 def _culprits(record: Record) -> Iterator[Stage | None]:
     shares = state_shares(record)
     weights = replicas(record)

@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.api import Stage
 from steelyard.audit.coarse import coarse
-from steelyard.audit.drawings import STATE_WORDS, STATES, Chart, chart, edges, held_back, lanes, marks
+from steelyard.audit.drawings import STATE_WORDS, STATES, Chart, blame, chart, edges, held_back, lanes, marks
 from steelyard.audit.gputime import kind
 from steelyard.audit.histogram import spread
 from steelyard.audit.pictures import arrows, gpu_bars, nodes, tool_ranges, way_bar
@@ -31,6 +31,7 @@ def page(of: Audit, document: str) -> str:
     """The whole report, with the JSON `document` of the same figures inside."""
     drawn = coarse(of.record)
     ranges, axis = tool_ranges(of.tools)
+    spans, trained = held_back(drawn), _trained(drawn)
     return templates("steelyard.audit").get_template("audit.html.j2").render(
         of=of,
         record=of.record,
@@ -39,8 +40,10 @@ def page(of: Audit, document: str) -> str:
         lanes=lanes(drawn),
         marks=marks(drawn, of.moves),
         edges=edges(drawn),
-        held_back=held_back(drawn),
-        throughput=chart(drawn, "trained", "trajectories a second", [("trained", _trained(drawn))]),
+        held_back=spans,
+        blame=blame(spans),
+        throughput=chart(drawn, "trained", "trajectories a second", [("trained", trained)]),
+        trained=trained,
         states=STATES,
         words=STATE_WORDS,
         kind=kind,

@@ -92,6 +92,24 @@ def test_a_gap_breaks_the_lane_and_the_line() -> None:
     assert len(re.findall(r'<polyline class="line"', text)) == 2
 
 
+def test_what_the_lines_over_the_lanes_show_is_there_as_text() -> None:
+    text = " ".join(re.sub(r"<[^>]+>", " ", drawn(recorded())).split())
+    (told,) = re.findall(r"Held back, as the waits tell: (.+?)\.", text)
+    shares = {who: int(share) for share, who in re.findall(r"(\d+) % of the time by (?:the )?([\w-]+)", told)}
+    assert "environment" in shares
+    assert sum(shares.values()) == pytest.approx(100, abs=2)
+    assert re.search(r"trajectories a second: mean [\d.]+, most [\d.]+", text)
+
+
+def test_paper_has_the_light_colours_the_bars_and_whole_tables() -> None:
+    """What a browser makes of it: e2e/screenshots."""
+    text = drawn(recorded())
+    assert "@media (prefers-color-scheme: dark)" not in text
+    paper = text.partition("@media print {")[2]
+    assert "print-color-adjust: exact" in paper
+    assert ".wide { overflow: visible" in paper
+
+
 def test_text_of_others_cannot_become_markup() -> None:
     record = a_record(missing=("<b>bold</b>",))
     text = drawn(record, json.dumps({"said": "</script><script>alert(1)</script>"}))
@@ -101,7 +119,7 @@ def test_text_of_others_cannot_become_markup() -> None:
 
 def palette(dark: bool) -> dict[str, str]:
     sheet = templates("steelyard.audit").get_template("audit.css.j2").render(states=STATES)
-    light, _, rest = sheet.partition("@media (prefers-color-scheme: dark)")
+    light, _, rest = sheet.partition("@media screen and (prefers-color-scheme: dark)")
     found = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", rest[: rest.index("\n}")] if dark else light))
     return {state: found[state] for state in STATES}
 
