@@ -28,9 +28,8 @@ class Line:
 class Screen:
     """Shows the same text as a command without `-w`, again and again."""
 
-    def __init__(self, pinned: int = 1) -> None:
-        """`pinned` lines from the top stay when a frame is too tall."""
-        self._pinned, self._last = pinned, frozenset[object]()
+    def __init__(self) -> None:
+        self._last = frozenset[object]()
         self._running = ExitStack()
         self._live: Live | None = None
 
@@ -57,15 +56,15 @@ class Screen:
             return
         from rich.text import Text
 
-        height = self._live.console.height - 1
-        shown = trimmed([line.text for line in lines], height, self._pinned)
-        frame = Text.from_ansi("\n".join(shown), no_wrap=True, overflow="ellipsis")
-        self._live.update(frame, refresh=True)
+        console = self._live.console
+        wrapped = [part for line in lines for part in Text.from_ansi(line.text).wrap(console, console.width)]
+        kept, more = cut(len(wrapped), console.height - 1)
+        self._live.update(Text("\n").join([*wrapped[:kept], *map(Text, more)]), refresh=True)
 
 
-def trimmed(lines: Sequence[str], height: int, pinned: int) -> list[str]:
-    """As many lines as fit, the pinned ones first, and how many are left out."""
-    if len(lines) <= height:
-        return list(lines)
-    kept = max(height - 1, pinned)
-    return [*lines[:kept], f"+{len(lines) - kept} more"]
+def cut(lines: int, height: int) -> tuple[int, list[str]]:
+    """How many of so many lines are shown from the top, and below them the line that says how many more there are."""
+    if lines <= height:
+        return lines, []
+    kept = max(height - 1, 1)
+    return kept, [f"+{lines - kept} more"]

@@ -135,7 +135,8 @@ def _percent(share: str | None) -> str:
 
 def _below(frame: Frame, bars: Mapping[Stage, str], width: int | None) -> Iterator[str]:
     drawn = set("".join(bars.values()))
-    yield from _wrapped("  ".join(f"{letter} {said}" for letter, said in STATES.values() if letter in drawn), width)
+    if drawn:
+        yield from _wrapped("  ".join(f"{letter} {said}" for letter, said in STATES.values() if letter in drawn), width)
     for text in status_rows.words(frame.job)[:4]:
         if not text.startswith("Decision"):
             yield from _wrapped(text, width)

@@ -9,7 +9,7 @@ import pytest
 from steelyard.api.names import Stage
 from steelyard.cli import top_frame
 from steelyard.cli.ages import now
-from steelyard.cli.commands.top import fitting
+from steelyard.cli.commands.top import both_ends
 from steelyard.cli.jobs import parse
 from steelyard.cli.top_frame import Frame
 from steelyard.cluster.kinds import JOB, POD
@@ -92,7 +92,7 @@ def words(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize("height", [8, 20, 59, 60])
 def test_what_is_too_long_for_a_screen_keeps_its_beginning_and_its_end(height: int) -> None:
     lines = [str(number) for number in range(60)]
-    shown = fitting(lines, height)
+    shown = both_ends(lines, height)
     assert len(shown) <= height
     assert (shown[:5], shown[-1]) == (lines[:5], "59")
     left_out = [line for line in shown if line.startswith("...")]

@@ -19,7 +19,7 @@ from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import parse
 from steelyard.cli.options import Job, Prometheus
 from steelyard.cli.output import DocumentOutput, Format, live, show
-from steelyard.cli.screen import trimmed
+from steelyard.cli.screen import cut
 from steelyard.cli.session import Session, told
 from steelyard.cli.top_frame import Frame
 from steelyard.cluster import kinds
@@ -32,8 +32,6 @@ KEYS = "q quit   p pause or resume scaling   e explain"
 MOST_PODS = 5
 HEAD = 5
 """Lines from the beginning of what a command says that are shown in any case."""
-PINNED = 2
-"""Lines from the top that stay when the screen is too small."""
 
 
 def top(
@@ -107,25 +105,26 @@ def _run(view: _View, interval: float) -> None:
     console = Console(file=sys.stdout, highlight=False)
     drawing = Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
-    def draw(lines: Sequence[str]) -> None:
-        shown = trimmed(lines, console.height, PINNED)
-        drawing.update(Text.from_ansi("\n".join(shown), no_wrap=True, overflow="ellipsis"), refresh=True)
+    def draw(lines: Sequence[str], foot: str) -> None:
+        kept, more = cut(len(lines), console.height - 1)
+        shown = "\n".join([*lines[:kept], *more, foot])
+        drawing.update(Text.from_ansi(shown, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     with _keys(), drawing:
         while (frame := view.look()) is not None:
-            draw([*top_frame.lines(frame, console.width), "", KEYS])
+            draw(top_frame.lines(frame, console.width), KEYS)
             key = view.following.wait(interval, sys.stdin)
             if key == "q":
                 return
             if key in ("e", "p"):
-                draw(["..."])
+                draw([], "...")
                 said = _explained(view) if key == "e" else _paused_or_resumed(view, held=frame.job.held)
-                draw([*fitting(said, console.height - 2), "", "any key goes back"])
+                draw(both_ends(said, console.height - 1), "any key goes back")
                 while not view.following.wait(keys=sys.stdin):
                     continue
 
 
-def fitting(lines: Sequence[str], height: int) -> list[str]:
+def both_ends(lines: Sequence[str], height: int) -> list[str]:
     """The beginning, which says what, and the end, which says what would change it, when all is too much."""
     if len(lines) <= height:
         return list(lines)
