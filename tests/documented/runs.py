@@ -34,7 +34,7 @@ BEGINNINGS = {
     "make": ITSELF,
     ".venv/bin/pytest": ITSELF,
     "uvx pre-commit": "nowhere: what it runs is what `make lint` runs",
-    "pip install": "nowhere: packages are published with a release",
+    "pip install": "nowhere: it asks a package index; the images are built of the same wheel",
     "python manifests/examples/own/try_it.py": (
         "tests/unit/test_own_example.py::test_an_episode_is_played_by_somebody_who_types"
     ),

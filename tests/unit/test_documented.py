@@ -89,7 +89,7 @@ def understood_by_helm(words: list[str], *, whole: bool) -> None:
 def understood_by_pip(words: list[str], *, whole: bool) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert words[1] == "install"
-    assert re.fullmatch(rf"steelyard\[({'|'.join(extras)})\]", words[2])
+    assert re.fullmatch(rf"\.\[({'|'.join(extras)})\]", words[2])
 
 
 def understood_by_python(words: list[str], *, whole: bool) -> None:
