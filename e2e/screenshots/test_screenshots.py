@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from e2e.screenshots.looking import SCHEMES, WIDTHS, Scheme, look
+from e2e.screenshots.looking import BUILD, SCHEMES, WIDER, WIDTHS, Scheme, look
 
-PAGES = ("audit", "twin", "jobs", "job")
+REPORTS = ("audit", "twin")
+PAGES = (*REPORTS, "jobs", "job")
 
 SMALL = """() => [...document.querySelectorAll('main *')].filter(
   element => element.childNodes.length && [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())
@@ -39,3 +40,25 @@ def test_a_page_says_the_same_without_javascript(browser: Browser, pages: dict[s
         texts.append(opened.inner_text("main"))
         opened.close()
     assert texts[0] == texts[1]
+
+
+A4 = {"width": 718, "height": 1047}
+"""CSS pixels between margins of a centimetre."""
+UNPRINTED = """() => [...document.querySelectorAll('main *')].filter(
+  element => getComputedStyle(element).printColorAdjust !== 'exact'
+).length"""
+BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_on_paper_a_report_is_whole_light_and_has_its_colours(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    opened = browser.new_page(viewport=A4, color_scheme="dark")
+    opened.emulate_media(media="print")
+    opened.goto(pages[name].as_uri())
+    opened.screenshot(path=BUILD / f"{name}-paper.png", full_page=True)
+    assert opened.evaluate(WIDER) == []
+    assert opened.evaluate(UNPRINTED) == 0
+    assert opened.evaluate(BACKGROUND) == "rgb(255, 255, 255)"
+    opened.close()
