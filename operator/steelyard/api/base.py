@@ -121,14 +121,15 @@ def explain(error: ValidationError) -> str:
 
 def _lines(found: ErrorDetails) -> list[str]:
     path = _path(found["loc"])
+    where = f"{path}: " if path else ""
     context = found.get("ctx", {})
     if found["type"] == "rule":
         return [f"{(path + field).lstrip('.') or 'resource'}: {problem}" for field, problem in context["broken"]]
     if found["type"] == "value_error":
-        return [f"{path}: {context['error']}"]
+        return [f"{where}{context['error']}"]
     value = found["input"]
-    given = "" if isinstance(value, dict | list) else f"{json.dumps(value, default=str)}: "
-    return [f"{path}: {given}{found['msg']}"]
+    given = "" if isinstance(value, dict | list) or not path else f"{json.dumps(value, default=str)}: "
+    return [f"{where}{given}{found['msg']}"]
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -1,6 +1,7 @@
 """One window of a recorded job -> the twin of that job, by the balance's own observation and estimate.
 
-What the samples cannot tell is left out rather than invented: lengths do not vary, nothing fails, nothing drifts.
+What the samples cannot tell is left out rather than invented: lengths do not vary, nothing fails, nothing drifts. A
+replica on a part of a GPU, or on none, counts as one on a whole GPU.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 from dataclasses import replace
 from math import exp, gcd
 
+from pydantic import ValidationError
+
 from steelyard.api import AgenticRLJob, Allocation, Stage
+from steelyard.api.base import explain
 from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.model import Capacities, Load
 from steelyard.balance.observe import Observed
 from steelyard.balance.sampler import most_running
-from steelyard.twin.jobs import split
-from steelyard.twin.profiles import Cluster, Profile, RewardServer, Sampler, Spread, Tools, Trainer
+from steelyard.twin.jobs import job_of, split, splits
+from steelyard.twin.profiles import MOST_GPUS, Cluster, Profile, RewardServer, Sampler, Spread, Tools, Trainer
 from steelyard.twin.recording import Malformed, Recording, Window
 from steelyard.twin.run import Static, run
 
 SETTLING_STEPS, MEASURED_STEPS = 10, 40
 TOOL_SIGMA = 0.3
 """Logarithmic spread of tool calls, whose mean is measured."""
+MOST_STEPS = 150
+"""Nothing drifts, so more steps would tell the same."""
 ROOM_TOKENS = 1_000_000_000
 """A KV cache that binds nothing: where it does, the sequences it has room for are measured."""
 
@@ -31,14 +37,16 @@ def calibrated(recording: Recording, window: Window) -> Profile:
     if estimated.model is None:
         raise Malformed(f"windows[{recording.windows.index(window)}].rates: {'; '.join(estimated.unknown)}")
     model, job = estimated.model, recording.job
+    for stage in Stage:
+        _measured(recording, window, stage)
     algorithm, environment = job.spec.algorithm, job.spec.stages.environment
     outside = float(model.workload.outside_seconds + model.workload.overhead_seconds)
     turns = 2 if outside > 0 else 1
-    return Profile(
+    profile = Profile(
         name=f"recorded-{job.metadata.name}",
         source=f"{job.metadata.name}, calibrated on {window.end - window.start:.0f} s under {window.allocation}",
         gpus=int(job.spec.budget.gpus),
-        steps=algorithm.steps,
+        steps=min(algorithm.steps, MOST_STEPS),
         prompts_per_step=algorithm.prompts_per_step,
         group_size=algorithm.group_size,
         max_staleness=algorithm.max_staleness,
@@ -59,6 +67,33 @@ def calibrated(recording: Recording, window: Window) -> Profile:
             Cluster(), sync_seconds=float(model.capacities.sync_seconds), scrape_seconds=observed.window.scrape_seconds
         ),
     )
+    _check(profile)
+    return profile
+
+
+def _check(profile: Profile) -> None:
+    """Raises Malformed where the recorded job is none that the twin can simulate."""
+    if profile.gpus > MOST_GPUS:
+        raise Malformed(f"job.spec.budget.gpus: {profile.gpus}; the twin simulates at most {MOST_GPUS}")
+    if not splits(profile):
+        least = profile.sampler.gpus + profile.reward.gpus + min(profile.trainer.sizes)
+        raise Malformed(
+            f"job.spec.budget.gpus: {profile.gpus} whole GPUs; every sampler, reward server and trainer of the twin "
+            f"takes whole ones, and one of each takes {least}"
+        )
+    try:
+        job_of(profile, split(profile, 1, 1, min(profile.trainer.sizes)))
+    except ValidationError as error:
+        raise Malformed(f"the twin's job would not be valid: {explain(error)}") from error
+
+
+def _measured(recording: Recording, window: Window, stage: Stage) -> None:
+    """Raises Malformed unless the stage ran the one profile that the window's allocation says."""
+    name, _ = _profile(recording.job, window.allocation, stage)
+    ran = {pod.profile for pod in window.pods if pod.stage is stage and pod.ready and not pod.terminating}
+    if ran != {name}:
+        where = f"windows[{recording.windows.index(window)}]"
+        raise Malformed(f"{where}.allocation.{stage.field}: {name}, and its pods have {', '.join(sorted(ran))}")
 
 
 def predicted(profile: Profile, job: AgenticRLJob, allocation: Allocation, seed: int = 1) -> float:
@@ -117,5 +152,7 @@ def _profile(job: AgenticRLJob, allocation: Allocation, stage: Stage) -> tuple[s
     used = list(allocation[stage])
     if len(used) != 1:
         raise Malformed(f"allocation.{stage.field}: {len(used)} GPU profiles in use, the twin has one a stage")
-    gpus = job.spec.stage(stage).profiles[used[0]]
-    return used[0], max(int(gpus), 1)
+    profiles = job.spec.stage(stage).profiles
+    if used[0] not in profiles:
+        raise Malformed(f"allocation.{stage.field}: {used[0]} is none of the job's profiles {', '.join(profiles)}")
+    return used[0], max(int(profiles[used[0]]), 1)

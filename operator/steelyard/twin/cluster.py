@@ -52,8 +52,10 @@ class Cluster:
         """The most that was ever held at once."""
 
     def apply(self, allocation: Allocation) -> None:
-        """Aim at this allocation from now on."""
+        """Aim at this allocation from now on. Raises ValueError for a profile that the job does not have."""
         wanted = {(stage, profile): n for stage, profile, n in allocation.entries()}
+        if unknown := wanted.keys() - self._prices.keys():
+            raise ValueError(f"the job has no such GPU profile: {sorted(unknown)}")
         self._target = {slot: wanted.get(slot, 0) for slot in self._prices}
         self.reconcile()
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from steelyard.api import AgenticRLJob, Allocation, Stage
+from steelyard.api.names import MAX_JOB_NAME
 from steelyard.balance.closed_loop import TokenLatency
 from steelyard.balance.model import Bounds, Capacities, Estimate, Model, Workload
-from steelyard.twin.profiles import Profile
+from steelyard.twin.profiles import MOST_GPUS, Profile
 from steelyard.twin.workload import Numbers
 from steelyard.twin.workload import Workload as Trajectories
 
@@ -19,6 +20,10 @@ SAMPLER, REWARD = "pair", "single"
 """Names of the only GPU profile of the samplers and of the reward servers."""
 EXPECTED_SCALING = 0.9
 """The user expects n times the trainer's GPUs to be n to this power times as fast (the balance's own first guess)."""
+LEAST_BUFFER, CHECKPOINT_STEPS = 4096, 4
+"""The API's defaults: messages in a buffer, steps between two checkpoints."""
+MOST_SPEED = 1000
+"""Per cent, of a GPU profile."""
 SAMPLE = 8192
 """Trajectories behind the figures of the true model."""
 
@@ -26,6 +31,11 @@ SAMPLE = 8192
 def trainer_profile(gpus: int) -> str:
     """Name of the trainer's GPU profile of that size."""
     return f"x{gpus}"
+
+
+def trainer_gpus(profile: Profile, allocation: Allocation) -> int:
+    """GPUs of the trainer."""
+    return next(gpus for gpus in profile.trainer.sizes if trainer_profile(gpus) in allocation[Stage.TRAINER])
 
 
 def split(profile: Profile, samplers: int, judges: int, trainer_gpus: int) -> Allocation:
@@ -157,9 +167,11 @@ def job_of(profile: Profile, start: Allocation | None = None) -> AgenticRLJob:
     sizes = sorted(profile.trainer.sizes, key=lambda gpus: (trainer_profile(gpus) != trainer, gpus))
     sampler, reward = profile.sampler, profile.reward
     smallest = min(profile.trainer.sizes)
+    room = max(LEAST_BUFFER, profile.most_open + CHECKPOINT_STEPS * profile.batch)
+    name = f"twin-{profile.name}"[:MAX_JOB_NAME].rstrip("-")
     return AgenticRLJob.model_validate(
         {
-            "metadata": {"name": f"twin-{profile.name}", "namespace": "default", "uid": "twin", "generation": 1},
+            "metadata": {"name": name, "namespace": "default", "uid": "twin", "generation": 1},
             "spec": {
                 "model": {"path": "/models/policy"},
                 "tasks": {"configMap": {"name": "tasks"}},
@@ -169,6 +181,7 @@ def job_of(profile: Profile, start: Allocation | None = None) -> AgenticRLJob:
                     "steps": profile.steps,
                     "maxStaleness": profile.max_staleness,
                 },
+                "buffer": {"maxTrajectories": room, "maxExperience": room},
                 "budget": {"gpus": profile.gpus},
                 "stages": {
                     "sampler": {
@@ -203,7 +216,7 @@ def job_of(profile: Profile, start: Allocation | None = None) -> AgenticRLJob:
 
 
 def _range(first: int, most: int) -> dict[str, int]:
-    return {"min": 1, "initial": first, "max": max(first, most)}
+    return {"min": 1, "initial": first, "max": max(first, min(most, MOST_GPUS))}
 
 
 def _drain(profile: Profile, stage: Stage) -> int:
@@ -211,4 +224,4 @@ def _drain(profile: Profile, stage: Stage) -> int:
 
 
 def _gpus(name: str, gpus: int, speed: int = 100) -> dict[str, Any]:
-    return {"name": name, "resources": {"nvidia.com/gpu": gpus}, "gpus": gpus, "speedPercent": speed}
+    return {"name": name, "resources": {"nvidia.com/gpu": gpus}, "gpus": gpus, "speedPercent": min(speed, MOST_SPEED)}

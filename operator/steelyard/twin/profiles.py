@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, exp, inf
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Self
 
 from steelyard.api import Stage
 from steelyard.twin.traces import Session
 
 Shape = Literal["steady", "up", "jump", "up-down"]
 
+MOST_GPUS = 1000
+"""A stage has at most so many replicas, and they may be of one GPU each."""
 MOST_SIZES = 8
 """GPU profiles that a stage may have."""
 TRAINER_SHARE = 2 / 3
@@ -82,6 +84,10 @@ class Trainer:
     def speed(self, gpus: int) -> float:
         """GPUs at speed 1 that `gpus` are worth."""
         return float(self.block * (gpus / self.block) ** self.scaling)
+
+    def in_blocks_of(self, gpus: int) -> Self:
+        """The same trainer counted in other blocks: any number of GPUs takes as long as before."""
+        return replace(self, block=gpus, gpu_seconds=self.gpu_seconds * (gpus / self.block) ** (1 - self.scaling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +285,7 @@ def sized(one: Profile, gpus: int) -> Profile:
     least = one.sampler.gpus + one.reward.gpus + one.trainer.block
     if gpus < least:
         raise TooFewGpus(f"gpus: {gpus}; a sampler, a reward server and the smallest trainer take {least}")
-    blocks = max(ceil(gpus * TRAINER_SHARE / one.trainer.block / MOST_SIZES), 1)
-    sizes = (one.trainer.block * blocks * count for count in range(1, MOST_SIZES + 1))
-    fitting = tuple(size for size in sizes if size <= gpus - least + one.trainer.block)
-    return replace(one, gpus=gpus, trainer=replace(one.trainer, sizes=fitting))
+    block = one.trainer.block * max(ceil(gpus * TRAINER_SHARE / one.trainer.block / MOST_SIZES), 1)
+    most = gpus - least + one.trainer.block
+    sizes = tuple(size for size in range(block, block * MOST_SIZES + 1, block) if size <= most)
+    return replace(one, gpus=gpus, trainer=replace(one.trainer.in_blocks_of(block), sizes=sizes))

@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from steelyard.api import Stage
 from steelyard.twin.compare import Played
 from steelyard.twin.engine import START
-from steelyard.twin.policies.split import Units
+from steelyard.twin.jobs import trainer_gpus
 from steelyard.twin.run import Run
 
 WIDTH = 110
@@ -45,9 +46,9 @@ def table(played: Sequence[Played]) -> str:
 
 
 def _split(run: Run) -> str:
-    units = Units.of(run.profile, run.changes[-1].allocation)
-    trainer = units.blocks * run.profile.trainer.block
-    return f"{units.sampler} samplers, {units.reward} judges, {trainer} GPUs train"
+    last = run.changes[-1].allocation
+    samplers, judges = last.replicas(Stage.SAMPLER), last.replicas(Stage.REWARD_SERVER)
+    return f"{samplers} samplers, {judges} judges, {trainer_gpus(run.profile, last)} GPUs train"
 
 
 def document(played: Sequence[Played]) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from steelyard.twin.run import Static, run
 from tests.unit.twin.small import small
 
 
-@pytest.mark.parametrize(("gpus", "want"), [(48, Units(8, 16, 4)), (24, Units(4, 8, 2)), (26, Units(5, 8, 2))])
+@pytest.mark.parametrize(
+    ("gpus", "want"), [(48, Units(8, 16, 4)), (24, Units(4, 8, 2)), (26, Units(5, 8, 2)), (80, Units(14, 28, 3))]
+)
 def test_uniform_gives_every_stage_the_same_and_leaves_no_gpu(gpus: int, want: Units) -> None:
     assert uniform(profile("drift", gpus)) == want
 
@@ -30,6 +32,17 @@ def test_units_and_allocations_say_the_same() -> None:
     units, wide = Units(7, 5, 3), profile("drift")
     assert Units.of(wide, units.allocation(wide)) == units
     assert units.gpus(wide) == int(units.allocation(wide).gpus(job_of(wide).spec.gpu_prices))
+
+
+@pytest.mark.parametrize("gpus", [26, 55])
+def test_colocated_training_takes_all_gpus_however_many_those_are(gpus: int) -> None:
+    """A trainer of as many GPUs is no multiple of its blocks."""
+    short = small("steady", gpus=gpus, steps=2)
+    done = colocated(short, 1)
+    prices = job_of(replace(done.profile, gpus=3 * gpus), done.changes[0].allocation).spec.gpu_prices
+    (trainer,) = done.changes[0].allocation[Stage.TRAINER]
+    assert prices[Stage.TRAINER][trainer] == gpus
+    assert len(done.step_ends) == 2
 
 
 def test_colocated_training_never_overlaps_its_phases() -> None:

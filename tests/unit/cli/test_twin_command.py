@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from steelyard.cli import app
 from tests.unit.cli.documents_of_runs import Twin
 
+RECORDED = Path(__file__).parents[2] / "property" / "twin" / "recordings" / "calculator.json"
+
 
 def run(*arguments: str) -> tuple[int, str, str]:
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["twin", *arguments])
@@ -53,10 +55,14 @@ BAD = {
     "an unknown policy": ((*QUICK[:-1], "best"), "'best'"),
     "a recording that is not there": (("--recording", "nowhere.json"), "nowhere.json"),
     "no GPUs": (("--gpus", "0"), "--gpus"),
+    "more GPUs than a job may use": (("--gpus", "1001"), "--gpus"),
     "GPUs for two stages": (("--gpus", "6"), "take 7"),
     "an output that does not exist": (("-o", "xml"), "xml"),
     "a page in no folder": (("-o", "nowhere/page.html"), "there is no folder nowhere"),
-    "a trace for a recording": (("--recording", "a.json", "--trace", "b.csv"), "--trace"),
+    "a trace for a recording": (("--recording", "a.json", "--trace", "b.csv"), "--trace: means nothing beside --rec"),
+    "a profile for a recording": (("--recording", "a.json", "--profile", "drift"), "--profile: means nothing beside"),
+    "GPUs for a recording": (("--recording", "a.json", "--gpus", "48"), "--gpus: means nothing beside --recording"),
+    "one policy of all": (("--compare", "--policy", "uniform"), "--policy: means nothing beside --compare"),
 }
 
 
@@ -75,12 +81,38 @@ def test_a_file_that_is_no_recording_names_the_field(tmp_path: Path) -> None:
     assert "job: Field required" in err
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"steelyard_stage_seconds_total":{', '"renamed":{', "windows[0].rates: reward-server has no pod with metrics"),
+        ('"sampler":{"whole":2}', '"sampler":{}', "allocation.sampler: 0 GPU profiles in use"),
+        ('"sampler":{"whole":2}', '"sampler":{"half":2}', "allocation.sampler: half is none of the job's profiles"),
+        ('"environment":{"default":2}', '"environment":{}', "allocation.environment: 0 GPU profiles in use"),
+    ],
+    ids=["no samples", "no samplers", "an unknown profile", "no environments"],
+)
+def test_a_recording_that_tells_too_little_names_the_field(tmp_path: Path, old: str, new: str, says: str) -> None:
+    text = RECORDED.read_text()
+    assert old in text
+    file = tmp_path / "run.json"
+    file.write_text(text.replace(old, new))
+    code, out, err = run("--recording", str(file), "--steps", "2", "--policy", "uniform")
+    assert (code, out) == (2, "")
+    assert says in err
+
+
 def test_trajectories_come_from_a_trace(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     file.write_text("trajectory,turn,input_tokens_added,output_tokens\n1,0,50,20\n1,1,10,20\n")
     runs = (run(*QUICK, *more, "-o", "json")[1] for more in (("--trace", str(file)), ()))
     short, usual = (json.loads(out)["items"][0] for out in runs)
     assert short["policies"][0]["throughput"] > usual["policies"][0]["throughput"]
+
+
+def test_a_trace_may_begin_with_the_mark_that_spreadsheets_write(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("\ufefftrajectory,turn,input_tokens_added,output_tokens\n1,0,50,20\n")
+    assert run(*QUICK, "--trace", str(file))[0] == 0
 
 
 def test_a_malformed_trace_names_row_and_column(tmp_path: Path) -> None:

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from steelyard.api import Stage
 from steelyard.balance.types import PodView, Rates, Series
+from steelyard.twin.calibrate import MOST_STEPS, calibrated
+from steelyard.twin.jobs import job_of
 from steelyard.twin.recording import Malformed, Recording, Window, counted, read, write
 from tests.builders import a_job, an_allocation
+
+RECORDED = Path(__file__).parents[2] / "property" / "twin" / "recordings" / "calculator.json"
 
 
 def a_recording() -> Recording:
@@ -43,6 +49,8 @@ def _with(old: str, new: str) -> Callable[[str], str]:
 
 MALFORMED = {
     "not JSON": (lambda text: text[:-9], "Invalid JSON"),
+    "nothing": (lambda _: "", "^Invalid JSON"),
+    "something else": (lambda _: "[]", "^Input should be an object"),
     "no job": (lambda _: '{"windows": []}', "job: Field required"),
     "a job that the API would refuse": (
         _with('"maxStaleness":2', '"maxStaleness":-1'),
@@ -77,3 +85,33 @@ def test_a_window_without_samples_says_what_is_not_known() -> None:
     estimated = recording.estimated(empty)
     assert estimated.model is None
     assert "trainer has no pod with metrics" in estimated.unknown
+
+
+def changed(**fields: object) -> Recording:
+    """The recorded job with other fields of its spec."""
+    recording = read(RECORDED.read_bytes())
+    spec = recording.job.spec
+    parts = {name: getattr(spec, name).model_copy(update=new) for name, new in fields.items()}
+    return replace(recording, job=recording.job.model_copy(update={"spec": spec.model_copy(update=parts)}))
+
+
+UNFIT = {
+    "too few GPUs": ({"gpus": Fraction(5, 2)}, "job.spec.budget.gpus: 2 whole GPUs; every .* one of each takes 3"),
+    "too many GPUs": ({"gpus": Fraction(1001)}, "job.spec.budget.gpus: 1001; the twin simulates at most 1000"),
+}
+
+
+@pytest.mark.parametrize(("budget", "says"), UNFIT.values(), ids=UNFIT)
+def test_a_budget_that_the_twin_cannot_split_is_named(budget: dict[str, Fraction], says: str) -> None:
+    recording = changed(budget=budget)
+    with pytest.raises(Malformed, match=says):
+        calibrated(recording, recording.windows[0])
+
+
+def test_a_job_of_large_batches_and_a_long_run_is_simulated() -> None:
+    """The API's default buffers would be too small for it."""
+    recording = changed(algorithm={"prompts_per_step": 512, "steps": 10_000_000})
+    found = calibrated(recording, recording.windows[0])
+    assert found.batch == 4096
+    assert found.steps == MOST_STEPS
+    assert job_of(found).spec.buffer.max_experience >= 7 * 4096

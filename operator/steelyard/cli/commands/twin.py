@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.codes import Exit
+from steelyard.cli.contradictions import refuse_beside
 from steelyard.cli.output import Format, PageOutput, note, write, write_page
 from steelyard.twin import report
 from steelyard.twin.calibrate import calibrated
 from steelyard.twin.compare import POLICIES, UnknownPolicy, play
 from steelyard.twin.page import page
-from steelyard.twin.profiles import PROFILES, Profile, TooFewGpus, UnknownProfile
+from steelyard.twin.profiles import MOST_GPUS, PROFILES, Profile, TooFewGpus, UnknownProfile
 from steelyard.twin.profiles import profile as named
 from steelyard.twin.recording import Malformed, read
 from steelyard.twin.traces import Malformed as BadTrace
@@ -23,10 +24,11 @@ from steelyard.twin.traces import read as read_trace
 
 
 def twin(
+    asked: typer.Context,
     name: Annotated[
         str, typer.Option("--profile", metavar="NAME", help=f"Workload to simulate: {', '.join(PROFILES)}.")
     ] = "drift",
-    gpus: Annotated[int, typer.Option(max=4096, metavar="N", help="GPUs that all stages share.")] = 48,
+    gpus: Annotated[int, typer.Option(max=MOST_GPUS, metavar="N", help="GPUs that all stages share.")] = 48,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Same seed, same result.")] = 1,
     steps: Annotated[
         int | None, typer.Option(min=2, max=10000, metavar="N", help="Training steps; the profile's by default.")
@@ -50,8 +52,10 @@ def twin(
     $ steelyard twin --profile drift --gpus 48
     $ steelyard twin --compare --profile drift -o drift.html
     """
-    if recording and trace:
-        raise typer.BadParameter("draws the trajectories of a --profile, not of a --recording", param_hint="--trace")
+    if recording:
+        refuse_beside("--recording", asked, "name", "gpus", "trace")
+    if compare:
+        refuse_beside("--compare", asked, "policy")
     chosen = _recorded(recording) if recording else _profile(name, gpus)
     chosen = replace(chosen, sessions=_sessions(trace)) if trace else chosen
     chosen = replace(chosen, steps=steps) if steps else chosen
@@ -83,14 +87,14 @@ def _profile(name: str, gpus: int) -> Profile:
 def _recorded(file: Path) -> Profile:
     try:
         recorded = read(_bytes(file, "--recording"))
+        return calibrated(recorded, recorded.windows[0])
     except Malformed as problem:
         raise typer.BadParameter(f"{file}: {problem}", param_hint="--recording") from problem
-    return calibrated(recorded, recorded.windows[0])
 
 
 def _sessions(file: Path) -> tuple[Session, ...]:
     try:
-        return read_trace(_bytes(file, "--trace").decode("utf-8", errors="replace"))
+        return read_trace(_bytes(file, "--trace").decode("utf-8-sig", errors="replace"))
     except BadTrace as problem:
         raise typer.BadParameter(f"{file}: {problem}", param_hint="--trace") from problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from steelyard.twin.policies.split import Units
+from steelyard.twin.jobs import split
 from steelyard.twin.profiles import Profile
 from steelyard.twin.run import Run, Static, run
 
@@ -26,6 +26,6 @@ def colocated(profile: Profile, seed: int) -> Run:
         trainer=replace(profile.trainer, sizes=tuple(sorted({*sizes[:-1], gpus}))),
         cluster=replace(profile.cluster, sync_seconds=2 * RESHARD_SECONDS),
     )
-    units = Units(gpus // profile.sampler.gpus, gpus // profile.reward.gpus, gpus // profile.trainer.block)
-    done = run(alone, Static(), seed, units.allocation(alone))
+    whole = split(alone, gpus // profile.sampler.gpus, gpus // profile.reward.gpus, gpus)
+    done = run(alone, Static(), seed, whole)
     return replace(done, profile=replace(profile, trainer=alone.trainer), gpu_hours=gpus * done.seconds / 3600)

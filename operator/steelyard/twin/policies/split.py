@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from steelyard.api import Allocation, Stage
-from steelyard.twin.jobs import split, trainer_profile
+from steelyard.twin.jobs import split, trainer_gpus
 from steelyard.twin.profiles import Profile
 
 
@@ -20,15 +20,17 @@ class Units:
 
     @classmethod
     def of(cls, profile: Profile, allocation: Allocation) -> Self:
-        trainer = next(gpus for gpus in profile.trainer.sizes if trainer_profile(gpus) in allocation[Stage.TRAINER])
         return cls(
             allocation.replicas(Stage.SAMPLER),
             allocation.replicas(Stage.REWARD_SERVER),
-            trainer // profile.trainer.block,
+            trainer_gpus(profile, allocation) // profile.trainer.block,
         )
 
     def allocation(self, profile: Profile) -> Allocation:
-        return split(profile, self.sampler, self.reward, self.blocks * profile.trainer.block)
+        """The split that these units make; the trainer has the largest of its sizes that its blocks reach."""
+        blocks = self.blocks * profile.trainer.block
+        sizes = [size for size in profile.trainer.sizes if size <= blocks]
+        return split(profile, self.sampler, self.reward, max(sizes, default=min(profile.trainer.sizes)))
 
     def gpus(self, profile: Profile) -> int:
         prices = profile.sampler.gpus, profile.reward.gpus, profile.trainer.block
