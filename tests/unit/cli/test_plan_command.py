@@ -90,12 +90,22 @@ def test_yaml_of_a_mixed_plan_fixes_its_allocation() -> None:
         (["--gpus", "48", "--requests", "nowhere.jsonl"], 2, "nowhere.jsonl: No such file"),
         (["--gpus", "48", "--sigma", "nan"], 2, "sigma: nan must lie between"),
         (["--gpus", "48", "--batch", "511", "-o", "yaml"], 3, "does not split into groups"),
+        (["--gpus", "48", "--context", "9000"], 2, "output tokens: 9600 on average and prompts of 1,400 do not fit"),
+        (["--gpus", "48", "--requests", "a", "--sigma", "0.9"], 2, "--sigma: means nothing beside --requests"),
+        (["--gpus", "48", "--requests", "a", "--prompt-tokens", "5"], 2, "--prompt-tokens: means nothing beside"),
+        (["--gpus", "48", "--prediction-error", "0.05", "--polish"], 2, "--polish: ranks plans of one TP size"),
     ],
 )
 def test_what_is_wrong_goes_to_stderr_with_its_exit_code(arguments: list[str], code: int, words: str) -> None:
     found, out, err = run(*arguments)
     assert (found, out) == (code, "")
     assert words in err
+
+
+def test_a_file_may_begin_with_the_mark_that_editors_write(tmp_path: Path) -> None:
+    file = tmp_path / "lengths.jsonl"
+    file.write_text("\ufeff[100, 700]\n")
+    assert run("--gpus", "16", "--requests", str(file))[0] == 0
 
 
 def test_a_malformed_row_is_named(tmp_path: Path) -> None:

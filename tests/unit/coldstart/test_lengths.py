@@ -35,6 +35,8 @@ def test_objects_pairs_blank_lines_and_other_keys_are_read() -> None:
         ("17", "requests row 2", "neither"),
         ("input_len,output_len", "requests row 2", "is not JSON"),
         ("[" * 100_000, "requests row 2", "is not JSON"),
+        (f'["{"x" * 100_000}", 5]', "requests row 2, column input_len", "from 1 to"),
+        (f'{{"{"k" * 100_000}": 5}}', "requests row 2, column input_len", "is missing; the row has kkk"),
     ],
 )
 def test_the_first_malformed_row_is_named_with_its_column(row: str, field: str, rule: str) -> None:
@@ -72,7 +74,9 @@ def test_a_distribution_without_spread_is_one_length() -> None:
         ((1000, float("nan"), 0.9, 40_960), "output tokens"),
         ((1000, 5000, -1, 40_960), "sigma"),
         ((1000, 5000, float("inf"), 40_960), "sigma"),
-        ((1000, 5000, 0.9, 1000), "context tokens"),
+        ((1000, 5000, 0.9, 0), "context tokens"),
+        ((1000, 5000, 0.9, 1000), "output tokens"),
+        ((1000, 5000, 0.9, 5999), "output tokens"),
     ],
 )
 def test_a_distribution_that_makes_no_sense_is_refused(given: tuple[float, float, float, float], field: str) -> None:

@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.balance.coldstart.words import BadInput
+from steelyard.balance.coldstart.words import BadInput, shorten
 
 Floats = NDArray[np.float64]
 
@@ -69,18 +69,17 @@ def _row(number: int, line: str) -> tuple[float, float] | BadInput:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return BadInput(where, line.strip()[:80], "is not JSON")
+        return BadInput(where, line.strip(), "is not JSON")
     if isinstance(value, dict):
         missing = [column for column in COLUMNS if column not in value]
         if missing:
-            return BadInput(
-                f"{where}, column {missing[0]}", None, f"is missing; the row has {', '.join(value) or 'none'}"
-            )
+            has = shorten(", ".join(value)) or "none"
+            return BadInput(f"{where}, column {missing[0]}", None, f"is missing; the row has {has}")
         pair = [value[column] for column in COLUMNS]
     elif isinstance(value, list) and len(value) == len(COLUMNS):
         pair = value
     else:
-        return BadInput(where, line.strip()[:80], "is neither {input_len, output_len} nor a pair of numbers")
+        return BadInput(where, line.strip(), "is neither {input_len, output_len} nor a pair of numbers")
     for column, tokens in zip(COLUMNS, pair, strict=True):
         if not _is_length(tokens):
             return BadInput(
@@ -103,11 +102,14 @@ def lognormal(prompt: float, generated: float, sigma: float, context: float) -> 
     for field, value, low, high in (
         ("prompt tokens", prompt, 1, MOST_TOKENS),
         ("output tokens", generated, 1, MOST_TOKENS),
-        ("context tokens", context, prompt + 1, MOST_TOKENS),
+        ("context tokens", context, 1, MOST_TOKENS),
         ("sigma", sigma, 0, 3),
     ):
         if not low <= value <= high:
-            return BadInput(field, value, f"must lie between {low:g} and {high:g}")
+            return BadInput(field, value, f"must lie between {low:,} and {high:,}")
+    if prompt + generated > context:
+        rule = f"on average and prompts of {prompt:,} do not fit a context of {context:,}"
+        return BadInput("output tokens", generated, rule)
     normal = NormalDist(log(generated) - sigma**2 / 2, sigma) if sigma > 0 else None
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
     drawn = np.exp([normal.inv_cdf(share) for share in shares]) if normal else np.full(QUANTILES, float(generated))

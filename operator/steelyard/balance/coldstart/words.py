@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+LONGEST = 80
+
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
@@ -15,7 +17,12 @@ class BadInput:
     rule: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.value!r} {self.rule}"
+        return f"{self.field}: {shorten(repr(self.value))} {self.rule}"
+
+
+def shorten(text: str) -> str:
+    """As much of what somebody else wrote as helps to find it."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 @dataclass(frozen=True, slots=True)

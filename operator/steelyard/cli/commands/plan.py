@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from steelyard.cli import codes
+from steelyard.cli.contradictions import refuse_beside
 from steelyard.cli.output import Format, complain, note, one_of, show
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ T = TypeVar("T")
 
 
 def plan(
+    asked: typer.Context,
     model: Annotated[str, typer.Option(metavar="NAME", help="Row of the model, such as qwen3-14b.")],
     hardware: Annotated[str, typer.Option(metavar="NAME", help="Row of the GPU, such as a800-80g.")],
     gpus: Annotated[int, typer.Option(metavar="N", help="GPUs for training and sampling together.")],
@@ -64,11 +66,17 @@ def plan(
     from steelyard.balance import coldstart
     from steelyard.cli import plan_job, plan_output
 
+    if requests:
+        refuse_beside("--requests", asked, "prompt_tokens", "output_tokens", "sigma")
     model_row, hardware_row = _possible(coldstart.model_row(model)), _possible(coldstart.hardware_row(hardware))
     lengths = _lengths(requests, prompt_tokens, output_tokens, sigma, context)
     question = coldstart.Question(model_row, hardware_row, lengths, gpus, batch, context, prediction_error)
     found = _possible(coldstart.plan(question))
     if polish:
+        if len(found.samplers) > 1:
+            raise typer.BadParameter(
+                "ranks plans of one TP size, and --prediction-error mixes them", param_hint="--polish"
+            )
         found = coldstart.polish(question, found)
     if output is Format.YAML:
         typer.echo(_possible(plan_job.as_job(question, found, plan_output.notes(question, found))), nl=False)
@@ -102,7 +110,7 @@ def _lengths(
         )
         return assumed
     try:
-        with requests.open(encoding="utf-8") as lines:
+        with requests.open(encoding="utf-8-sig") as lines:
             return _possible(coldstart.parse(lines))
     except OSError as error:
         raise typer.BadParameter(f"{requests}: {error.strerror}", param_hint="--requests") from error
