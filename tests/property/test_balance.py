@@ -25,6 +25,7 @@ from tests.unit.balance.builders import NOW, START, a_view, pods_of, steady
 from tests.unit.balance.loop import demo_job
 from tests.unit.balance.test_draws import one_by_one
 from tests.unit.balance.test_gate import time
+from tests.unit.balance.test_verdict import AFTER, a_move, measuring
 
 pytestmark = pytest.mark.timeout(1800)  # thousands of cases
 
@@ -167,6 +168,26 @@ def test_ten_thousand_kinds_of_nonsense_get_an_answer() -> None:
     names = [pod.name for pod in view.pods()]
     for seed in range(10_000 if THOROUGH else 300):
         sound(balance(view, nonsense(Random(seed), names), NOW))
+
+
+ODD_FIGURES = ("0", "-1", "5e-324", "1e-100", "1e-12", "1e15", "1e100", "1e308", "nan", "inf", "x")
+
+
+def test_ten_thousand_ledgers_of_nonsense_get_an_answer() -> None:
+    """Whoever may write a revision may write any figures into it; the move is judged all the same."""
+    move = a_move(RevisionPhase.SETTLING, throughput=2.0, **measuring(110))
+    sheets = [steady(trajectories=rate, environments=2, batch=4, tool_seconds=3).rates() for rate in (0.2, 2.0)]
+    for seed in range(10_000 if THOROUGH else 300):
+        chance = Random(seed)
+        odd_share = chance.choice([0.05, 0.2, 0.5])
+        figures = {
+            name: chance.choice(ODD_FIGURES) if chance.random() < odd_share else text
+            for name, text in move.spec.inputs.items()
+        }
+        written = move.model_copy(update={"spec": move.spec.model_copy(update={"inputs": figures})})
+        plan = balance(a_view(revisions=(written,), allocation=AFTER), chance.choice(sheets), NOW)
+        sound(plan)
+        assert "nan" not in (plan.updates["calculator-2"].evidence or ""), seed
 
 
 def nonsense(chance: Random, names: list[str]) -> Rates:

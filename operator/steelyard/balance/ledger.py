@@ -19,6 +19,7 @@ from steelyard.api import (
     revision_name,
 )
 from steelyard.balance.closed_loop import TokenLatency
+from steelyard.balance.counter import LARGEST
 from steelyard.balance.known import Known, Remembered
 from steelyard.balance.model import Bounds, Capacities, Estimate, Load, Model, Workload
 from steelyard.balance.trainer_curve import TrainerCurve, TrainerSize
@@ -27,6 +28,12 @@ from steelyard.balance.words import decimal, instant, sentence
 
 LOADS_KEPT = 3
 """Older loads say little: sequences may have grown since."""
+WHOLE = ("batch", "open")
+POSITIVE = ("rate.", "latency.alpha.", "latency.most.", "load.", "capacity.slots")
+LEAST = 1e-15
+"""Of what is positive: less, or more than `counter.LARGEST`, is nothing that was ever measured."""
+MOST_ERROR = 2.0
+"""Relative standard error from which a figure says nothing."""
 
 
 def successor(
@@ -148,24 +155,30 @@ def inputs_of(model: Model, throughput: float, error: float = 0.0) -> dict[str, 
 
 
 def model_of(inputs: Mapping[str, str]) -> Model | None:
-    """The model that `inputs_of` wrote; None when the inputs are not ours or not whole."""
+    """The model that `inputs_of` wrote; None when the inputs are not ours or not whole, or say what cannot be."""
     try:
         figures = {name: float(text) for name, text in inputs.items()}
-        if not all(isfinite(figure) for figure in figures.values()):
-            return None
-        return _model(figures)
+        return _model(figures) if all(_possible(*figure) for figure in figures.items()) else None
     except (KeyError, ValueError):
         return None
 
 
+def _possible(name: str, figure: float) -> bool:
+    if name.startswith("trainer."):  # a curve, whose coefficients are put right where it is read
+        return isfinite(figure)
+    least = 1.0 if name in WHOLE else LEAST if name.startswith(POSITIVE) else 0.0
+    return least <= figure <= LARGEST
+
+
 def throughput_of(inputs: Mapping[str, str]) -> float:
     """Trajectories per second measured before the decision, 0 when nothing was."""
-    return _figure(inputs, "throughput")
+    throughput = _figure(inputs, "throughput")
+    return throughput if LEAST <= throughput <= LARGEST else 0.0
 
 
 def throughput_error_of(inputs: Mapping[str, str]) -> float:
     """Its relative standard error, 0 when it is not known."""
-    return _figure(inputs, "throughputError")
+    return min(max(_figure(inputs, "throughputError"), 0.0), MOST_ERROR)
 
 
 def _figure(inputs: Mapping[str, str], name: str) -> float:
@@ -173,7 +186,7 @@ def _figure(inputs: Mapping[str, str], name: str) -> float:
         figure = float(inputs.get(name, "0"))
     except ValueError:
         return 0.0
-    return figure if isfinite(figure) and figure > 0 else 0.0
+    return figure if isfinite(figure) else 0.0
 
 
 def _model(figures: Mapping[str, float]) -> Model:

@@ -24,6 +24,8 @@ LOADS_APART = 1.5
 FEWEST_SLICES = 4
 MOST_SLICES = 24
 FEWEST_TOKENS = 8.0
+LEAST_SECONDS = 1e-6
+"""In less no engine does anything."""
 STRETCHES = 6
 """The window is left out in so many parts, one at a time, to see what the estimate hangs on."""
 LEAST_ERROR = 0.1
@@ -68,7 +70,7 @@ def slices(pods: Iterable[PodWindow], scrape_seconds: float) -> list[Slice]:
         busy_in = pod.seconds["busy"].increases(edges) if "busy" in pod.seconds else [length] * count
         sync_in = pod.seconds["sync"].increases(edges) if "sync" in pod.seconds else [0.0] * count
         for at, spent, tokens, busy, sync in zip(edges[:-1], spent_in, tokens_in, busy_in, sync_in, strict=True):
-            if tokens >= FEWEST_TOKENS and spent > 0 and busy > 0:
+            if tokens >= FEWEST_TOKENS and min(spent, busy) >= LEAST_SECONDS:
                 running = spent / (busy + sync)
                 load = Load(max(running, 1.0), running * busy / tokens, tokens)
                 found.append(Slice(load, pod.pod.name, at))

@@ -175,7 +175,7 @@ class Comparison:
     @property
     def harmed(self) -> bool:
         """Clearly: also if chance was against it. The error is one of a ratio: half is as far off as twice."""
-        return self.after / self.before * exp(CLEARLY * self.error) < self.floor
+        return self.after < self.floor * self.before * exp(-CLEARLY * self.error)
 
 
 def _compared(
