@@ -15,12 +15,30 @@ from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat, QueryEditorMode
 
+from steelyard_workers.clock import State
+
 Panel = Builder[models.Panel]
 DATASOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 UNKNOWN = "not known"
 
 SHARE, SECONDS, BYTES, COUNT, PER_SECOND, TIME = "percentunit", "s", "bytes", "short", "suffix: /s", "dateTimeFromNow"
 GPUS, GPU_HOURS, WORD = "suffix: GPUs", "suffix: GPU h", "string"
+
+COLORS = {
+    "{{stage}}": {"sampler": "blue", "environment": "purple", "reward-server": "yellow", "trainer": "green"},
+    "{{state}}": {
+        State.BUSY: "green",
+        State.TOOL: "blue",
+        State.TOKENS: "light-blue",
+        State.SYNC: "purple",
+        State.DRAIN: "light-purple",
+        State.BLOCKED: "dark-orange",
+        State.PACED: "orange",
+        State.STARVED: "light-orange",
+    },
+}
+"""Legend -> name of its series -> colour, on every panel the same: green and blue is work, orange is waiting."""
+DASHED = {"fill": "dash", "dash": [10, 10]}
 
 HEIGHT, STRIP = 8, 4
 LANES = 20
@@ -38,6 +56,8 @@ class Query:
 
     expression: str
     legend: str = ""
+    bound: bool = False
+    """Whether the others may not go beyond it: its line is dashed."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +93,14 @@ def graph(
         .show_legend(True)
         .calcs(["mean", "lastNotNull"])
     )
+    for query in queries:
+        for name, color in COLORS.get(query.legend, {}).items():
+            fixed = {"mode": "fixed", "fixedColor": color}
+            panel.override_by_name(name, [models.DynamicConfigValue("color", fixed)])
+        if query.bound:
+            line = {"custom.lineStyle": DASHED, "custom.fillOpacity": 0}
+            pattern = re.sub(r"{{\w+}}", ".+", query.legend)
+            panel.override_by_regexp(f"/^{pattern}$/", [models.DynamicConfigValue(*part) for part in line.items()])
     if stacked:
         panel.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL).group("A"))
     if least is not None:

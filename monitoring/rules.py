@@ -54,4 +54,8 @@ _HEAD = """# Alerts
 
 Generated from `monitoring/alerts.py` by `make generate`; do not edit. How to get them into Prometheus:
 [dashboards and alerts](../monitoring.md#get-them-in).
+
+In the commands of these pages `steelyard-system` is the namespace of the operator, and `steelyard-operator` its
+Deployment, as a release called `steelyard` names it. NAMESPACE, JOB, POOL and the like are in the alert's labels. `arj`
+is short for AgenticRLJob, `arev` for AllocationRevision.
 """

@@ -197,9 +197,12 @@ def test_every_example_is_accepted_and_gets_its_children(cluster: Cluster, kube:
     cluster.kubectl("create", "namespace", EXAMPLES)
     cluster.kubectl("create", "quota", "no-pods", "--hard=pods=0", f"--namespace={EXAMPLES}")
     try:
-        cluster.kubectl("apply", "--server-side", f"--namespace={EXAMPLES}", f"--filename={MANIFESTS / 'examples'}")
+        apply = ("apply", "--server-side", f"--namespace={EXAMPLES}")
+        cluster.kubectl(*apply, f"--filename={MANIFESTS / 'examples'}")
+        cluster.kubectl(*apply, f"--filename={MANIFESTS / 'examples/own/model.yaml'}")
+        cluster.kubectl(*apply, f"--kustomize={MANIFESTS / 'examples/own'}")
         jobs = kube.list("AgenticRLJob", EXAMPLES)
-        assert len(jobs) == 4
+        assert {job["metadata"]["name"] for job in jobs} == examples()
 
         def stages(job: Object) -> set[str]:
             mine = f"steelyard.dev/job={job['metadata']['name']}"
@@ -211,6 +214,12 @@ def test_every_example_is_accepted_and_gets_its_children(cluster: Cluster, kube:
     finally:
         cluster.kubectl("delete", "--ignore-not-found", "namespace", EXAMPLES, timeout=120)
         kube.delete("RLPool", None, "shared")
+
+
+def examples() -> set[str]:
+    """The jobs of all files under manifests/examples."""
+    found = [obj for file in (MANIFESTS / "examples").rglob("*.yaml") for obj in yaml.safe_load_all(file.read_text())]
+    return {obj["metadata"]["name"] for obj in found if obj.get("kind") == "AgenticRLJob"}
 
 
 def chart_version() -> str:

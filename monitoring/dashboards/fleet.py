@@ -47,7 +47,13 @@ def _now() -> tuple[Panel, ...]:
     stuck = of_fleet("condition", condition="Stalled")
     waits = of_fleet("condition", condition="QuotaReserved")
     return (
-        figure("Jobs", "Jobs under control.", COUNT, Query(f"count({of_fleet('info')})"), nothing="none"),
+        figure(
+            "Jobs under control",
+            "Jobs that the operator looks after.",
+            COUNT,
+            Query(f"count({of_fleet('info')})"),
+            nothing="none",
+        ),
         figure(
             "Jobs that are stuck",
             "Jobs that only a person can help: condition Stalled.",

@@ -125,7 +125,7 @@ def _waits() -> tuple[Panel, ...]:
         .repeat("stage")
         .max_per_row(4),
         lanes(
-            "Bottleneck",
+            "Bottleneck over time",
             "The stage that held the pipeline back, as the operator saw it.",
             Query(told("bottleneck", "stage"), "{{stage}}"),
             true="bottleneck",
@@ -150,7 +150,7 @@ def _flow() -> tuple[Panel, ...]:
     buffers = "max by (buffer)"
     return (
         graph(
-            "Throughput",
+            "Units that were finished",
             "Units that each stage finishes: trajectories, and samples of the trainer.",
             PER_SECOND,
             Query(total(done, "stage"), "{{stage}}"),
@@ -166,7 +166,7 @@ def _flow() -> tuple[Panel, ...]:
             "Messages in each buffer, those held by a worker included, and its bound. A full one makes producers wait.",
             COUNT,
             Query(f"{buffers} ({of_pods('steelyard_buffer_depth')})", "{{buffer}}"),
-            Query(f"{buffers} ({of_pods('steelyard_buffer_capacity')})", "{{buffer}} bound"),
+            Query(f"{buffers} ({of_pods('steelyard_buffer_capacity')})", "{{buffer}} bound", bound=True),
         ),
         graph(
             "Wait in the buffers, 95th percentile",
@@ -179,7 +179,7 @@ def _flow() -> tuple[Panel, ...]:
             "Trajectories bound to the replicas of each stage, and their slots.",
             COUNT,
             Query(total(of_pods("steelyard_stage_inflight"), "stage"), "{{stage}}"),
-            Query(total(of_pods("steelyard_stage_slots"), "stage"), "{{stage}} slots"),
+            Query(total(of_pods("steelyard_stage_slots"), "stage"), "{{stage}} slots", bound=True),
         ),
         graph(
             "Work per unit, 95th percentile",
@@ -209,7 +209,7 @@ def _learning() -> tuple[Panel, ...]:
             "Policy versions that trajectories lag behind when they are trained, and the most that the job allows.",
             COUNT,
             *(Query(quantile(rank, stale), name) for rank, name in ((0.5, "median"), (0.95, "95th percentile"))),
-            Query(told("staleness_limit"), "limit"),
+            Query(told("staleness_limit"), "limit", bound=True),
         ),
         graph(
             "Training steps",

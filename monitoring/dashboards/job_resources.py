@@ -31,7 +31,7 @@ def gpus() -> tuple[Panel, ...]:
             "GPUs that bound pods hold, and what the job may hold.",
             GPUS,
             Query(total(of_jobs("stage_gpus"), "stage"), "{{stage}}"),
-            Query(total(of_jobs("gpus_budget")), "budget"),
+            Query(total(of_jobs("gpus_budget")), "budget", bound=True),
         ),
         graph(
             "Replicas",
@@ -68,7 +68,7 @@ def gpus() -> tuple[Panel, ...]:
             width=6,
         ),
         figure(
-            "Tokens per GPU",
+            "Tokens per sampler GPU",
             "Tokens generated per second for each GPU of the samplers, now.",
             PER_SECOND,
             Query(per(total(TOKENS), total(of_jobs("stage_gpus", stage="sampler")))),

@@ -45,7 +45,7 @@ def _now() -> tuple[Panel, ...]:
     return (
         figure(
             "Lease",
-            "Operators that may act: exactly one must.",
+            "Operators that may act: exactly one, where there is one installation.",
             COUNT,
             Query(total(_own("lease_held"))),
             steps=((0, "red"), (1, "green"), (2, "red")),

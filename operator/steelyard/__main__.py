@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-import httpx
 import kopf
 from pydantic import ValidationError
 
@@ -21,6 +20,7 @@ from steelyard.cluster.kubernetes import KubernetesCluster
 from steelyard.cluster.lease import Lease
 from steelyard.controller import Controller, Dependencies
 from steelyard.metrics import Prometheus
+from steelyard.metrics.connect import connect as connect_prometheus
 from steelyard.pools.loop import PoolDependencies, Pools
 from steelyard.settings import Settings, explained, reference
 from steelyard.telemetry import Telemetry, serving
@@ -38,8 +38,8 @@ async def run(settings: Settings) -> None:
     lease = Lease(client, settings.lease_namespace, settings.lease_name, settings.identity)
     client.fence = lease.fence
     cluster = KubernetesCluster(client, settings.namespaces, pod_monitors=settings.pod_monitors)
-    async with httpx.AsyncClient(
-        base_url=settings.prometheus_url, timeout=settings.prometheus_timeout_seconds, follow_redirects=False
+    async with connect_prometheus(
+        settings.prometheus_url, settings.prometheus_timeout_seconds, settings.prometheus_secret
     ) as http:
         deps = Dependencies(cluster, Prometheus(http), settings.images, telemetry, time.time)
         controller, pools = Controller(deps), Pools(PoolDependencies(cluster, telemetry, time.time, deps.measured))

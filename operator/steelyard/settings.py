@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import textwrap
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import DirectoryPath, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from steelyard.api import Stage
 from steelyard.children.common import NATS, Images
+from steelyard.metrics.connect import AUTHORITY, trusted
 
 PREFIX = "STEELYARD_"
 REGISTRY = "ghcr.io/steelyard"
@@ -37,6 +39,8 @@ class Settings(BaseSettings):
     """Where the workers' metrics are read."""
     prometheus_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
     """After which a query counts as unanswered."""
+    prometheus_secret: DirectoryPath | None = None
+    """Folder with what Prometheus asks for: authorization, the header of that name, and ca.crt, whom to trust."""
     namespaces: Annotated[tuple[str, ...], NoDecode] = ()
     """Namespaces to serve, comma separated; all when empty."""
     pod_monitors: bool = True
@@ -68,6 +72,15 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("prometheus_secret")
+    @classmethod
+    def _certificate(cls, value: Path | None) -> Path | None:
+        try:
+            trusted(value)
+        except ssl.SSLError as error:
+            raise ValueError(f"its file {AUTHORITY} holds no certificate: {error}") from error
+        return value
 
     @property
     def images(self) -> Images:

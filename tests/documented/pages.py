@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "charts/steelyard/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 PROGRAMS = ("kubectl", "steelyard", "helm", "make")

@@ -45,7 +45,7 @@ helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version | replace "+" "_" }
 {{- if .Values.prometheus.bundled.enabled -}}
 http://{{ include "steelyard.prometheus" . }}.{{ .Release.Namespace }}:9090
 {{- else -}}
-{{ .Values.prometheus.url }}
+{{ .Values.prometheus.url | trimSuffix "/" }}
 {{- end -}}
 {{- end -}}
 
@@ -54,6 +54,13 @@ http://{{ include "steelyard.prometheus" . }}.{{ .Release.Namespace }}:9090
 {{- $url := urlParse (include "steelyard.prometheusUrl" .) -}}
 {{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) -}}
 {{- end -}}
+
+{{/* The Secret with what that Prometheus asks for, or nothing. */}}
+{{- define "steelyard.prometheusSecret" -}}
+{{- if not .Values.prometheus.bundled.enabled }}{{ .Values.prometheus.secret }}{{ end -}}
+{{- end -}}
+
+{{- define "steelyard.secretFolder" -}}/etc/steelyard/prometheus{{- end -}}
 
 {{/* "true" when a kind of the Prometheus Operator is wanted and the cluster has it. Takes a list: the root, the value, KIND. */}}
 {{- define "steelyard.monitors" -}}

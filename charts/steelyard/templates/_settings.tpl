@@ -2,6 +2,9 @@
 {{- define "steelyard.settings" -}}
 PROMETHEUS_URL: {{ include "steelyard.prometheusUrl" . | quote }}
 PROMETHEUS_TIMEOUT_SECONDS: {{ .Values.prometheus.timeoutSeconds }}
+{{- if include "steelyard.prometheusSecret" . }}
+PROMETHEUS_SECRET: {{ include "steelyard.secretFolder" . }}
+{{- end }}
 LEASE_NAME: {{ include "steelyard.operator" . | quote }}
 LOG_LEVEL: {{ .Values.logLevel }}
 IMAGE_SAMPLER: {{ include "steelyard.image" (list . "sampler") | quote }}

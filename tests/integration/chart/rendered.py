@@ -21,7 +21,7 @@ NARROW: Object = {**EVERYTHING, "prometheus": {"bundled": {"enabled": True}}, "w
 
 MONITORS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
 """What only a cluster with the Prometheus Operator knows."""
-INSTALL = ("install", RELEASE, CHART, "--namespace=team-a", "--dry-run=server")
+INSTALL = ("install", RELEASE, CHART, "--namespace=team-a", "--dry-run=server", "--take-ownership")
 
 CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass", "Namespace"}
 

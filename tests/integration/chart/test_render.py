@@ -1,5 +1,6 @@
 """What the chart makes of its values: scope, images, monitoring, the bundled Prometheus; the same with either Helm."""
 
+import resource
 from fractions import Fraction
 from importlib.metadata import version
 
@@ -19,8 +20,11 @@ from tests.integration.chart.rendered import (
     containers,
     name,
     only,
+    pods,
     settings,
 )
+
+BUNDLED: Object = {"prometheus": {"bundled": {"enabled": True}}}
 
 
 def kinds(objects: list[Object]) -> set[str]:
@@ -158,7 +162,7 @@ def test_the_pod_monitor_gives_series_the_same_labels_as_the_bundled_prometheus(
         ("http://prometheus.monitoring:9090", [9090]),
         ("https://prometheus.example", [443, 9090]),
         ("http://prometheus-server.monitoring", [80, 9090]),
-        ("https://user:secret@prometheus.example:8443/x", [8443, 9090]),
+        ("https://prometheus.example:8443/x", [8443, 9090]),
     ],
 )
 def test_the_network_policy_opens_the_port_of_prometheus(newest: Helm, url: str, ports: list[int]) -> None:
@@ -166,6 +170,78 @@ def test_the_network_policy_opens_the_port_of_prometheus(newest: Helm, url: str,
     policy = only(newest.objects({"networkPolicy": {"enabled": True}, "prometheus": {"url": url}}), "NetworkPolicy")
 
     assert policy["spec"]["egress"][-1] == {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
+
+
+PLACED: Object = {
+    "image": {"pullSecrets": [{"name": "mirror"}]},
+    "nodeSelector": {"pool": "system"},
+    "tolerations": [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {"nodeAffinity": {}},
+}
+
+
+def test_every_pod_of_the_release_is_pulled_and_placed_alike(newest: Helm) -> None:
+    """On a cluster whose every node has a taint, an operator that runs is not all that is wanted."""
+    found = dict(pods(newest.objects({**EVERYTHING, **PLACED})))
+    assert len(found) == 3
+
+    for spec in found.values():
+        assert spec["imagePullSecrets"] == PLACED["image"]["pullSecrets"]
+        assert {key: spec[key] for key in PLACED if key != "image"} == {k: v for k, v in PLACED.items() if k != "image"}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({}, None),
+        ({"priorityClassName": "mine"}, "mine"),
+        ({"priorityClasses": {"create": True}}, "steelyard-operator"),
+    ],
+    ids=["none", "another", "the chart's"],
+)
+def test_the_operator_and_its_prometheus_are_evicted_last(newest: Helm, values: Object, wanted: str | None) -> None:
+    """Without samples nothing is decided, so the one is worth nothing without the other."""
+    made = [obj for obj in newest.objects({**BUNDLED, **values}) if obj["kind"] == "Deployment"]
+
+    assert [obj["spec"]["template"]["spec"].get("priorityClassName") for obj in made] == [wanted, wanted]
+
+
+def test_a_secret_of_prometheus_reaches_whoever_asks_it_and_nobody_else(newest: Helm) -> None:
+    objects = newest.objects({"prometheus": {"url": "https://thanos.example/", "secret": "thanos"}})
+    folder = "/etc/steelyard/prometheus"
+
+    for where, pod in pods(objects):
+        (container,) = pod["containers"]
+        (volume,) = (volume for volume in pod["volumes"] if "secret" in volume)
+        (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == volume["name"])
+        told = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert volume["secret"] == {"secretName": "thanos"}, where
+        assert (mount["mountPath"], mount["readOnly"]) == (folder, True)
+        assert {f"{before}PROMETHEUS_SECRET": folder for before in ("", "STEELYARD_")}.items() & told.items(), where
+        assert "https://thanos.example" in told.values(), "and no slash is written twice"
+
+    bundled = newest.objects({"prometheus": {**BUNDLED["prometheus"], "secret": "thanos"}})
+    assert [where for where, pod in pods(bundled) for volume in pod.get("volumes", ()) if "secret" in volume] == []
+    assert "STEELYARD_PROMETHEUS_SECRET" not in settings(bundled)
+
+
+@pytest.mark.parametrize("folder", ["Learning", None])
+def test_the_folder_of_the_dashboards_is_a_value(newest: Helm, folder: str | None) -> None:
+    values = {"monitoring": {"dashboards": {"enabled": True, "annotations": {"grafana_folder": folder}}}}
+
+    made = [obj["metadata"] for obj in newest.objects(values) if obj["kind"] == "ConfigMap"]
+
+    assert len(made) == 4
+    assert {one.get("annotations", {}).get("grafana_folder") for one in made} == {folder}
+
+
+def test_rendering_everything_takes_less_than_a_second(either: Helm) -> None:
+    """Of processor time, which other work on the machine does not lengthen."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    either.template(EVERYTHING)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 
 
 @pytest.mark.parametrize("storage", ["", "500Mi", "10Gi", "1Ti"])

@@ -24,6 +24,9 @@ OF_A_CONTAINER: dict[str, Check] = {
         "cpu" not in c["resources"]["limits"]
     ),
     "has an image that stays (latest-tag)": lambda c: ":" in c["image"] and not c["image"].endswith(":latest"),
+    "is not pulled again for each pod, for its tag stays (not container-image-pull-policy)": lambda c: (
+        c["imagePullPolicy"] == "IfNotPresent"
+    ),
     "has no secret in its environment (env-var-secret)": lambda c: "secret" not in str(c.get("env")).lower(),
     "names each variable once (duplicate-env-var)": lambda c: _once(v["name"] for v in c.get("env", ())),
     "opens no port of the node's (privileged-ports, host-port)": lambda c: all(

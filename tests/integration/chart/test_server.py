@@ -75,6 +75,23 @@ def test_rights_on_a_namespace_are_rights_on_its_jobs(
     assert may(people, role, verb, resource) is allowed
 
 
+@pytest.mark.parametrize(("role", "enough"), [("cluster-admin", True), ("admin", False)])
+def test_who_may_install_an_operator_for_one_namespace(rooms: Cluster, newest: Helm, role: str, enough: bool) -> None:
+    """Nobody may grant what they do not hold: docs/install.md says whose rights in a namespace are enough."""
+    alone: Object = {"watchNamespaces": ["team-a"], "crds": {"install": False}, "rbac": {"userRoles": False}}
+    objects = newest.objects(alone, namespace="team-a")
+    rooms.kubectl(
+        "create", "rolebinding", user := f"only-{role}", f"--clusterrole={role}", f"--user={user}", "--namespace=team-a"
+    )
+    install = ("apply", "--server-side", "--dry-run=server", f"--as={user}", "--filename=-")
+
+    if enough:
+        assert len(rooms.kubectl(*install, stdin=listed(objects)).splitlines()) == len(objects)
+    else:
+        with pytest.raises(Failed, match="attempting to grant RBAC permissions not currently held"):
+            rooms.kubectl(*install, stdin=listed(objects))
+
+
 def may(cluster: Cluster, user: str, verb: str, resource: str) -> bool:
     """What the API server would answer such a request in team-a; pools are in no namespace."""
     what, _, subresource = resource.partition("/")

@@ -14,12 +14,14 @@ from e2e.helm import CHART, ROOT, Helm
 from e2e.kube import Object
 from tests.integration.chart.rendered import EVERYTHING
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", CHART / "README.md", *(ROOT / "docs").rglob("*.md")])
+SPEAKING = [CHART / "README.md", ROOT / "docs" / "install.md", ROOT / "docs" / "monitoring.md"]
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
 OTHER: dict[str, Any] = {
     "watchNamespaces": ["team-a"],
     "prometheus.url": "http://elsewhere:9090",
+    "prometheus.secret": "thanos",
     "prometheus.timeoutSeconds": 2.5,
     "prometheus.bundled.enabled": False,
     "prometheus.bundled.image": "mirror.example/prometheus:v3",
@@ -66,11 +68,13 @@ OTHER: dict[str, Any] = {
     "monitoring.prometheusRule.runbookBaseUrl": "https://wiki.example/runbooks",
     "monitoring.dashboards.enabled": False,
     "monitoring.dashboards.labels": {"dashboards": "yes"},
+    "monitoring.dashboards.annotations": {"grafana_folder": "Learning"},
     "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-x"}}],
 }
 """Of every value another one than in EVERYTHING without the resources, which are long."""
 NEEDS: dict[str, Object] = {
     "prometheus.url": {"prometheus": {"bundled": {"enabled": False}}},
+    "prometheus.secret": {"prometheus": {"bundled": {"enabled": False}}},
     "priorityClassName": {"priorityClasses": {"create": False}},
 }
 """What must be so for a value to count."""
@@ -122,14 +126,39 @@ REFUSED: dict[str, tuple[Object, list[str]]] = {
     "a name no namespace can have": ({"watchNamespaces": ["Team_A"]}, ["/watchNamespaces/0", "Team_A"]),
     "a namespace twice": ({"watchNamespaces": ["a", "a"]}, ["/watchNamespaces"]),
     "a URL without scheme": ({"prometheus": {"url": "prometheus:9090"}}, ["/prometheus/url", "prometheus:9090"]),
+    "a password that everybody would read": (
+        {"prometheus": {"url": "http://me:secret@prometheus"}},
+        ["/prometheus/url"],
+    ),
+    "a Secret's content instead of its name": (
+        {"prometheus": {"secret": "Bearer x"}},
+        ["/prometheus/secret", "Bearer x"],
+    ),
     "no time for an answer": ({"prometheus": {"timeoutSeconds": 0}}, ["/prometheus/timeoutSeconds"]),
     "a retention without unit": ({"prometheus": {"bundled": {"retention": "forever"}}}, ["retention", "forever"]),
-    "a tag that moves": ({"image": {"tag": "latest"}}, ["/image/tag"]),
+    "a tag that moves": ({"image": {"tag": "latest"}}, ['image.tag: "latest": the tag latest moves']),
     "a tag that YAML reads as a number": ({"image": {"tag": 0.1}}, ["/image/tag", "string"]),
+    "a registry with a scheme": (
+        {"image": {"registry": "https://mirror.example"}},
+        ["/image/registry", "https://mirror"],
+    ),
+    "an image without a tag": ({"images": {"trainer": "mirror.example:5000/x"}}, ["/images/trainer", "5000/x"]),
+    "an image whose tag moves": ({"images": {"nats": "nats:latest"}}, ['images.nats: "nats:latest": the tag']),
     "an unknown pull policy": ({"image": {"pullPolicy": "Sometimes"}}, ["/image/pullPolicy", "IfNotPresent"]),
     "an unknown log level": ({"logLevel": "debug"}, ["/logLevel", "DEBUG"]),
     "more pods than there are": ({"podDisruptionBudget": {"maxUnavailable": 2}}, ["maxUnavailable", "1"]),
     "a priority of the system's": ({"priorityClasses": {"values": {"trainer": 2 * 10**9}}}, ["/values/trainer"]),
+    "resources by another name": ({"resources": {"request": {"cpu": 1}}}, ["/resources", "request"]),
+    "memory in no unit": ({"resources": {"limits": {"memory": "2 GB"}}}, ["/resources/limits/memory", "2 GB"]),
+    "an effect that taints do not have": (
+        {"tolerations": [{"effect": "NoRun"}]},
+        ["/tolerations/0/effect", "NoExecute"],
+    ),
+    "a label that finds the chart's pods": (
+        {"podLabels": {"app.kubernetes.io/name": "x"}},
+        ['podLabels: "app.kubernetes.io/name": labels of app.kubernetes.io and helm.sh are the chart\'s own'],
+    ),
+    "a label that no object can have": ({"commonLabels": {"team": "a b"}}, ["/commonLabels/team", "a b"]),
     "an object without a version": ({"extraObjects": [{"kind": "ConfigMap"}]}, ["/extraObjects/0", "apiVersion"]),
 }
 """What somebody might write -> the values, and what the refusal must name."""
@@ -156,3 +185,14 @@ def test_pages_set_only_values_that_there_are(page: Path) -> None:
     said = re.findall(r"--set(?:-json|-string|-file)?[ =]'?([\w.]+)", page.read_text())
 
     assert [value for value in said if value not in known and value.rpartition(".")[0] not in known] == []
+
+
+@pytest.mark.parametrize("page", SPEAKING, ids=lambda page: page.name)
+def test_pages_speak_only_of_values_that_there_are(page: Path) -> None:
+    known = [f"{path}." for path in paths(SCHEMA)]
+
+    said = re.findall(r"`([a-zA-Z]+(?:\.[a-zA-Z]+)+)(?:=[^`]*)?`", page.read_text())
+    ours = [f"{value}." for value in said if value.partition(".")[0] in SCHEMA["properties"]]
+
+    assert ours
+    assert [value for value in ours if not any(one.startswith(value) or value.startswith(one) for one in known)] == []

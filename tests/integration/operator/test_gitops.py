@@ -73,7 +73,10 @@ def test_a_job_is_followed_from_before_it_is_seen_until_it_is_complete(operated:
         operated.until("it starts", lambda: operated.has("Reconciling"))
         assert ask(operated.job()) == NOT_YET
     operated.until("it is ready", lambda: operated.has("Ready"))
-    assert ask(operated.job()) == THERE
+    job = operated.job()
+    assert ask(job) == THERE
+    job["metadata"]["generation"] += 1
+    assert ask(job) == NOT_YET, "nobody has looked at the change"
 
     with operated.kubelet.drains_for(1.5):
         operated.change({"suspend": True})

@@ -71,6 +71,12 @@ def says_what_it_shows(board: Board) -> Iterator[str]:
             yield f"{panel['title']} does not name {unnamed}"
 
 
+def calls_different_panels_by_different_names(board: Board) -> Iterator[str]:
+    """Else nobody knows which of them is spoken of; folded rows included."""
+    titles = Counter(panel["title"] for panel in panels(board))
+    yield from (f"{n} panels are called {title}" for title, n in titles.items() if n > 1)
+
+
 def has_queries_that_parse(board: Board) -> Iterator[str]:
     for panel in panels(board):
         references = [target["refId"] for target in panel.get("targets", ())]
@@ -196,6 +202,7 @@ def has_its_panels_in_order(board: Board) -> Iterator[str]:
 
 RULES: tuple[Rule, ...] = (
     says_what_it_shows,
+    calls_different_panels_by_different_names,
     has_queries_that_parse,
     asks_for_what_is_measured,
     can_be_narrowed,

@@ -9,8 +9,9 @@ import promql_parser as promql
 import pytest
 
 from monitoring.alerts import DECISIONS, JOBS, OPERATOR, WAITS
+from monitoring.dashboards import dashboards
 from monitoring.rules import RUNBOOKS, Alert
-from tests.unit.monitoring.rules import OURS, is_known, nodes, selectors
+from tests.unit.monitoring.rules import OURS, is_known, nodes, panels, selectors
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "runbooks"
@@ -32,6 +33,16 @@ def test_a_runbook_says_what_it_means_what_it_costs_where_to_look_and_what_to_do
     assert [line for line in page.splitlines() if line.startswith("## ")] == SECTIONS
     first = page.split("## Look first\n")[1].split("## Do\n")[0]
     assert "```\nkubectl " in first, "a command to begin with"
+
+
+@every_alert
+def test_a_runbook_sends_nobody_to_a_panel_that_there_is_not(alert: Alert) -> None:
+    titles = [panel["title"] for board in dashboards().values() for panel in panels(board)]
+    words = re.sub(r"`[^`]*`", "", re.sub(r"```.*?```", "", (PAGES / f"{alert.name}.md").read_text(), flags=re.DOTALL))
+
+    named = [" ".join(name.split()) for name in re.findall(r'"([^"]+)"', words)]
+
+    assert [name for name in named if not any(title.startswith(name) for title in titles)] == []
 
 
 @every_alert

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from monitoring.dashboards import dashboards
+from monitoring.panels import COLORS
 from monitoring.promql import of_pods
 from steelyard.api import Stage
 from steelyard.api.names import BUS
 from steelyard.children.common import bus_name, workload_kind, workload_name
 from steelyard.cluster.view import slots
+from steelyard_workers.clock import State
 from tests.builders import WHOLE, a_job
 from tests.unit.monitoring import rules
 from tests.unit.monitoring.rules import RULES, Board, Rule, panels
@@ -53,6 +55,10 @@ BREAKS: dict[str, tuple[Rule, Break]] = {
         lambda b: first(b)["fieldConfig"]["defaults"].pop("noValue"),
     ),
     "a metric that the description does not name": (rules.says_what_it_shows, lambda b: query(b, GAUGE)),
+    "two panels of one name": (
+        rules.calls_different_panels_by_different_names,
+        lambda b: first(b).update(title=list(panels(b))[1]["title"]),
+    ),
     "a query without name": (rules.has_queries_that_parse, lambda b: first(b)["targets"][0].update(refId="")),
     "a panel without queries": (rules.has_queries_that_parse, lambda b: first(b).update(targets=[])),
     "a query that does not parse": (rules.has_queries_that_parse, lambda b: query(b, "sum(")),
@@ -145,6 +151,39 @@ def test_every_stage_of_the_pipeline_is_an_edge_of_the_wait_graph() -> None:
         "sampler",
         "reward",
         "trainer",
+    }
+
+
+def overrides(panel: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Which series of a panel look otherwise, and how."""
+    found = [one for one in panel["fieldConfig"]["overrides"] if one["matcher"]["id"] == kind]
+    return {one["matcher"]["options"]: {part["id"]: part["value"] for part in one["properties"]} for one in found}
+
+
+def test_a_stage_and_a_state_have_one_colour_everywhere() -> None:
+    assert set(COLORS["{{stage}}"]) == {stage.value for stage in Stage}
+    assert set(COLORS["{{state}}"]) == set(State)
+    assert all(len(set(colors.values())) == len(colors) for colors in COLORS.values())
+
+    for panel in (panel for board in BOARDS.values() for panel in panels(board) if panel["type"] == "timeseries"):
+        for legend in {target["legendFormat"] for target in panel["targets"]} & COLORS.keys():
+            drawn = {name: how["color"]["fixedColor"] for name, how in overrides(panel, "byName").items()}
+            assert drawn == COLORS[legend], panel["title"]
+
+
+def test_what_bounds_the_others_is_a_dashed_line() -> None:
+    dashed = {
+        panel["title"]: pattern
+        for panel in panels(BOARDS["job"])
+        if panel["type"] == "timeseries"
+        for pattern, how in overrides(panel, "byRegexp").items()
+        if how["custom.lineStyle"]["fill"] == "dash"
+    }
+    assert dashed == {
+        "Buffers": "/^.+ bound$/",
+        "Trajectories in flight": "/^.+ slots$/",
+        "Staleness": "/^limit$/",
+        "GPUs by stage": "/^budget$/",
     }
 
 
