@@ -49,7 +49,7 @@ class _Format:
     turn: str
     added: str
     generated: str
-    wait_ms: str = ""
+    wait_ms: str | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def read(text: str) -> tuple[Session, ...]:
         index = _whole(row, form.turn, number)
         if index in turns:
             raise Malformed(f"row {number}, column {form.turn}: turn {index} of this session came before")
-        wait = _whole(row, form.wait_ms, number) / 1000 if row.get(form.wait_ms) else None
+        wait = _whole(row, form.wait_ms, number) / 1000 if form.wait_ms and row.get(form.wait_ms) else None
         generated = _whole(row, form.generated, number)
         if generated < 1:
             raise Malformed(f"row {number}, column {form.generated}: {generated}; a turn generates at least one token")

@@ -20,6 +20,7 @@ def test_both_public_formats_are_read() -> None:
     sessions = read(TAU + "0,0,1557,23,0.0\n0,1,8,117,0.0\n1,0,1500,9,1.0\n")
     assert [[turn.output_tokens for turn in one.turns] for one in sessions] == [[23, 117], [9]]
     assert sessions[0].turns[0].tool_seconds is None
+    assert read(TAU.strip() + ",\n0,0,1557,23,0.0,a note\n")[0].turns[0].tool_seconds is None
     (session,) = read(LAB + "7,117,1,2518,348,131,\n7,117,0,0,2318,200,300\n")
     assert [turn.input_tokens for turn in session.turns] == [2318, 348]
     assert [turn.tool_seconds for turn in session.turns] == [0.3, None]

@@ -19,6 +19,8 @@ from steelyard.balance.coldstart.training import Training
 
 SEED = 1
 BATCHES = 4
+MOST_SIMULATED = 65_536
+"""Trajectories of each candidate: of very large batches fewer are drawn."""
 CANDIDATES = 24
 STRIDE = 0.06
 """Numbers of replicas that are tried lie about so far apart."""
@@ -62,8 +64,9 @@ def polish(question: Question, found: Plan) -> Plan:
 
 
 def _batches(question: Question) -> list[Lengths]:
+    batches = max(min(BATCHES, MOST_SIMULATED // question.batch), 1)
     generator, lengths = np.random.default_rng(SEED), question.lengths
-    drawn = [generator.integers(0, len(lengths), question.batch) for _ in range(BATCHES)]
+    drawn = [generator.integers(0, len(lengths), question.batch) for _ in range(batches)]
     return [Lengths(lengths.prompt[index], lengths.generated[index]) for index in drawn]
 
 
