@@ -142,15 +142,20 @@ def grants_now(targets: Mapping[str, float], held: Mapping[str, float], gpus: fl
     In the order of `targets`; the sum over jobs of the greater of grant and `held` never exceeds `gpus`, unless more
     is held already.
     """
-    has = {job: ceil(amount * UNITS_PER_GPU - 1e-6) if isfinite(amount) else 0 for job, amount in held.items()}
-    free = max(gpu_units(gpus) - sum(max(amount, 0) for amount in has.values()), 0)
+    has = {job: _units_of(amount) for job, amount in held.items()}
+    free = max(gpu_units(gpus) - sum(has.values()), 0)
     grants = {}
     for job, target in targets.items():
-        wanted, mine = gpu_units(target), max(has.get(job, 0), 0)
+        wanted, mine = gpu_units(target), has.get(job, 0)
         more = min(max(wanted - mine, 0), free)
         free -= more
         grants[job] = (min(wanted, mine) + more) / UNITS_PER_GPU
     return grants
+
+
+def _units_of(held: float) -> int:
+    """What GPUs that are held take of the pool, in whole thousandths; nonsense is nothing."""
+    return ceil(min(held, MOST_GPUS) * UNITS_PER_GPU - 1e-6) if held > 0 and isfinite(held) else 0
 
 
 @dataclass(slots=True, eq=False)
