@@ -19,15 +19,16 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{/* Labels of every object. Takes a list: the root, the component. */}}
+{{/* Labels of every object. Takes a list: the root, the component and, for some, labels that go before the common ones. */}}
 {{- define "steelyard.labels" -}}
 {{- $root := index . 0 -}}
+{{- $own := append (slice . 2) (dict) | first -}}
 {{ include "steelyard.selector" . }}
 app.kubernetes.io/part-of: steelyard
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version | replace "+" "_" }}
-{{- with $root.Values.commonLabels }}
+{{- with merge (dict) $own $root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

@@ -3,12 +3,14 @@
 import resource
 from fractions import Fraction
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 import yaml
 
 from e2e.helm import CHART, Helm, documents
 from e2e.kube import Object
+from e2e.manifests import ALL_MONITORING
 from steelyard.api import parse_quantity
 from steelyard.settings import Settings
 from tests.integration.chart.rendered import (
@@ -223,6 +225,53 @@ def test_a_secret_of_prometheus_reaches_whoever_asks_it_and_nobody_else(newest: 
     bundled = newest.objects({"prometheus": {**BUNDLED["prometheus"], "secret": "thanos"}})
     assert [where for where, pod in pods(bundled) for volume in pod.get("volumes", ()) if "secret" in volume] == []
     assert "STEELYARD_PROMETHEUS_SECRET" not in settings(bundled)
+
+
+def test_a_platform_that_chooses_users_is_left_to_choose_them(newest: Helm) -> None:
+    """OpenShift refuses a pod that names a user outside of its namespace's range."""
+    chosen = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))
+    found = [pod["securityContext"] for _, pod in pods(newest.objects({**EVERYTHING, "podSecurityContext": chosen}))]
+
+    assert found == 3 * [{"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}]
+
+
+class OnceLoader(yaml.CSafeLoader):
+    """Refuses a key that is there already, as Helm does when it installs, and Flux."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"{node.start_mark}: a key is written twice: {keys}"
+        return super().construct_mapping(node, deep)
+
+
+def test_one_label_may_be_given_in_several_places(newest: Helm) -> None:
+    """The nearer one counts."""
+    team = {"team": "monitoring"}
+    monitoring = {kind: {**of, "labels": team} if kind == "dashboards" else of for kind, of in ALL_MONITORING.items()}
+    values = {
+        **EVERYTHING,
+        "crds": {"install": False},
+        "commonLabels": {"team": "platform"},
+        "podLabels": team,
+        "monitoring": {**monitoring, "labels": team},
+    }
+
+    objects = [obj for obj in yaml.load_all(newest.template(values), OnceLoader) if obj]
+
+    nearer = {obj["kind"] for obj in objects if obj["metadata"]["labels"]["team"] == "monitoring"}
+    assert nearer == {*MONITORS, "ConfigMap"}
+
+
+def test_common_labels_are_on_every_object(newest: Helm) -> None:
+    objects = newest.objects({**EVERYTHING, "commonLabels": {"team": "platform"}})
+
+    assert [name(obj) for obj in objects if obj["metadata"]["labels"].get("team") != "platform"] == []
+
+
+def test_further_objects_are_filled_in(newest: Helm) -> None:
+    wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-x"}}
+
+    assert only(newest.objects({"extraObjects": [wanted]}), "ConfigMap")["metadata"] == {"name": "steelyard-x"}
 
 
 @pytest.mark.parametrize("folder", ["Learning", None])

@@ -107,6 +107,17 @@ def test_the_table_speaks_of_every_value() -> None:
     assert sorted(OTHER) == VALUES
 
 
+def test_no_part_of_the_values_takes_names_that_it_does_not_know() -> None:
+    def lax(node: Any, where: str) -> Iterator[str]:
+        if isinstance(node, dict):
+            if "properties" in node and node.get("additionalProperties") is not False:
+                yield where
+            for key, inner in node.items():
+                yield from lax(inner, f"{where}/{key}")
+
+    assert list(lax(SCHEMA, "")) == []
+
+
 @pytest.mark.parametrize("path", VALUES)
 def test_another_value_makes_something_else(newest: Helm, path: str) -> None:
     before = merged({**EVERYTHING, "crds": {"install": False}}, NEEDS.get(path, {}))
