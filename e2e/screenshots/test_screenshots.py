@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, ViewportSize
 
 from e2e.screenshots.looking import BUILD, SCHEMES, WIDER, WIDTHS, Scheme, look
 
@@ -42,7 +42,7 @@ def test_a_page_says_the_same_without_javascript(browser: Browser, pages: dict[s
     assert texts[0] == texts[1]
 
 
-A4 = {"width": 718, "height": 1047}
+A4: ViewportSize = {"width": 718, "height": 1047}
 """CSS pixels between margins of a centimetre."""
 UNPRINTED = """() => [...document.querySelectorAll('main *')].filter(
   element => getComputedStyle(element).printColorAdjust !== 'exact'

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -113,8 +114,9 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` wants it ignored
             signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what a command started ends with it
+    plugin = Path(sys.argv[0]).name == "kubectl-steelyard"
     try:
-        app()
+        app(prog_name="kubectl steelyard" if plugin else None)
     except OSError as error:
         complain(codes.MACHINE, error.filename or "", error.strerror or str(error))
         os._exit(codes.MACHINE.exit)  # what is left in a stream cannot be written at the end either

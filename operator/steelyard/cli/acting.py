@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from steelyard.api import AllocationRevision, InvalidResource
+from steelyard.api import AllocationRevision
 from steelyard.api.names import JOB_KIND, LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.balance.types import Seen
@@ -62,17 +62,10 @@ def look(session: Session, name: str) -> Situation:
     read = records.job(job)
     if read.resource is None:
         raise NotAllowed("spec", name, f"{read.broken}; correct the job first")
-    ledger = completed([found for revision in revisions if (found := _entry(revision)) is not None])
-    return Situation(job, Seen(read.resource, ledger), str(user), datetime.now(UTC))
-
-
-def _entry(revision: Object) -> AllocationRevision | None:
-    """None for what a hand wrote that is no entry; the operator passes it over, too."""
-    try:
-        return AllocationRevision.from_cluster(revision)
-    except InvalidResource as error:
-        note(f"{revision['metadata']['name']} is passed over: {error}")
-        return None
+    entries, passed_over = records.ledger(revisions)
+    for sentence in passed_over:
+        note(sentence)
+    return Situation(job, Seen(read.resource, completed(entries)), str(user), datetime.now(UTC))
 
 
 def record(

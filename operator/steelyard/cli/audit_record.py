@@ -73,9 +73,7 @@ def _gone(job: AgenticRLJob | None, ledger: Sequence[AllocationRevision]) -> tup
     """What is not known without the job or its ledger."""
     found = []
     if job is None:
-        found.append(
-            "the job is gone or may not be read: what its replicas cost and what reallocation is worth is unknown"
-        )
+        found.append("the job's spec cannot be read: what its replicas cost and what reallocation is worth is unknown")
     if not ledger:
         found.append("no revision of its ledger was read: moves and their verdicts are unknown")
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -9,6 +10,23 @@ import typer
 from steelyard.api.names import Stage
 from steelyard.cli.ages import length
 from steelyard.cluster.places import NoPrometheus, Place, place_of
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+"""What Kubernetes lets objects be called."""
+
+
+def job_named(text: str) -> str:
+    """Such a name: what is none, an empty variable say, would be another path of the API server."""
+    if not NAME.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is no name of a job")
+    return text
+
+
+def namespace_named(text: str) -> str:
+    """The same; an empty one is the context's, as to kubectl."""
+    if text and not NAME.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is no name of a namespace")
+    return text
 
 
 def stage_named(text: str) -> Stage:
@@ -27,7 +45,7 @@ def _place(text: str) -> Place:
 
 
 STAGES = tuple(stage.field for stage in Stage)
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob.")]
+Job = Annotated[str, typer.Argument(parser=job_named, metavar="JOB", help="Name of an AgenticRLJob.")]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")]
 StageOption = Annotated[
     Stage | None, typer.Option("--stage", parser=stage_named, metavar="STAGE", help=f"One of {', '.join(STAGES)}.")

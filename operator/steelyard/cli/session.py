@@ -15,6 +15,7 @@ import typer
 
 from steelyard.cli import codes
 from steelyard.cli.codes import Code, Exit
+from steelyard.cli.options import namespace_named
 from steelyard.cli.output import complain
 from steelyard.cluster import errors, kinds
 from steelyard.cluster.errors import ClusterError, NotFound, NotServed
@@ -33,7 +34,10 @@ class Session:
     def open(
         cls,
         namespace: Annotated[
-            str | None, typer.Option("-n", "--namespace", metavar="NAMESPACE", help="Default: the context's.")
+            str | None,
+            typer.Option(
+                "-n", "--namespace", parser=namespace_named, metavar="NAMESPACE", help="Default: the context's."
+            ),
         ] = None,
         context: Annotated[str | None, typer.Option(metavar="NAME", help="Context of the kubeconfig.")] = None,
         kubeconfig: Annotated[str | None, typer.Option(metavar="FILE", help="Kubeconfig to use.")] = None,

@@ -149,6 +149,17 @@ def revision(obj: Mapping[str, Any]) -> Revision:
     return Revision(metadata["uid"], version, _owner(metadata), resource)
 
 
+def ledger(objects: Iterable[Mapping[str, Any]]) -> tuple[list[AllocationRevision], list[str]]:
+    """The entries, and a sentence for each object that a hand wrote and that is none."""
+    entries, passed_over = [], []
+    for obj in objects:
+        try:
+            entries.append(AllocationRevision.from_cluster(obj))
+        except InvalidResource as error:
+            passed_over.append(f"{obj['metadata']['name']} is passed over: {error}")
+    return entries, passed_over
+
+
 def child(kind: str, obj: Mapping[str, Any]) -> Child:
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     annotations = metadata.get("annotations") or {}

@@ -106,7 +106,8 @@ def test_a_job_that_is_gone_is_audited_from_prometheus_alone(run: Audit) -> None
     assert found.gpu_hours is None
     assert found.biggest_wait
     assert found.biggest_wait.for_ == "reward-server"
-    assert any("the job is gone" in words for words in found.missing)
+    assert any("there is no such job, or none any more" in words for words in found.missing)
+    assert any("what reallocation is worth is unknown" in words for words in found.missing)
     assert "SY1011" in done.stderr
 
 
@@ -117,6 +118,18 @@ def test_what_may_not_be_read_is_said_and_the_rest_stands(run: Audit) -> None:
     done = run(record=simulated(job=None), state=state)
     assert done.exit_code == 0
     assert "forbidden" in done.stderr
+
+
+def test_a_job_whose_stored_spec_breaks_a_rule_is_audited_without_it(run: Audit) -> None:
+    state = cluster(simulated())
+    state.objects[JOB.path("default", "calculator")]["spec"]["budget"]["gpus"] = -1
+    state.objects[REVISION.path("default", "calculator-2")]["spec"]["number"] = 0
+    done = run("-o", "json", record=simulated(job=None), state=state)
+    assert done.exit_code == 0
+    (found,) = Document.model_validate(json.loads(done.stdout)).items
+    assert any(words.startswith("the job's spec breaks a rule: spec.budget.gpus: -1") for words in found.missing)
+    assert any(words.startswith("calculator-2 is passed over: spec.number: 0") for words in found.missing)
+    assert [one.name for one in found.revisions] == ["calculator-1", "calculator-3"]
 
 
 def test_a_refused_figure_is_named_and_the_rest_stands(run: Audit) -> None:

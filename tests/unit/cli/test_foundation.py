@@ -187,6 +187,10 @@ def test_every_document_has_a_schema_and_every_schema_a_test() -> None:
             "there: neither http(s)://host:port nor namespace/service",
         ),
         (["audit", "calculator", "--prometheus", "http://a:b"], "http://a:b: Port could not be cast"),
+        (["status", ""], "'' is no name of a job"),
+        (["explain", "a?watch=true"], "'a?watch=true' is no name of a job"),
+        (["audit", ""], "'' is no name of a job"),
+        (["status", "-n", "../x"], "'../x' is no name of a namespace"),
         (["statsu"], "No such command 'statsu'. Did you mean 'status'?"),
     ],
 )

@@ -33,6 +33,12 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "KUBECTL": str(kubectl)}
 
 
+def test_help_calls_the_program_as_it_was_called() -> None:
+    called = "import sys; sys.argv[0] = '/usr/bin/kubectl-steelyard'; from steelyard.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", called, "status", "-h"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: kubectl steelyard status ")
+
+
 def test_a_name_that_is_no_text_can_be_complained_of() -> None:
     done = subprocess.run([*PROGRAM, "rehearse", b"\xff.yaml"], capture_output=True, timeout=SECONDS, check=False)
     assert done.returncode == 2

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
 
-from steelyard.api import AllocationRevision, InvalidResource, Origin, Stage
+from steelyard.api import AllocationRevision, Origin, Stage
 from steelyard.api.names import LABEL_JOB
 from steelyard.balance.ledger import completed
 from steelyard.cli.jobs import Job, number, parse
 from steelyard.cli.session import Session, told
-from steelyard.cluster import kinds
+from steelyard.cluster import kinds, records
 from steelyard.cluster.errors import ClusterError
-from steelyard.cluster.kinds import Object
 
 KEPT = 720
 """Samples of each job: an hour at one every five seconds."""
@@ -93,12 +92,5 @@ class Board:
             objects = self.session.kubectl.objects(kinds.REVISION, job.namespace, selector=f"{LABEL_JOB}={job.name}")
         except ClusterError as error:
             return Ledger(unreadable=told(error))
-        return Ledger(tuple(reversed(completed([found for obj in objects if (found := _revision(obj))]))))
-
-
-def _revision(obj: Object) -> AllocationRevision | None:
-    """None for what a hand wrote that is no revision."""
-    try:
-        return AllocationRevision.from_cluster(obj)
-    except InvalidResource:
-        return None
+        entries, _ = records.ledger(objects)
+        return Ledger(tuple(reversed(completed(entries))))

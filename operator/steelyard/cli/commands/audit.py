@@ -22,10 +22,10 @@ from steelyard.audit.text import text
 from steelyard.cli import audit_record, codes
 from steelyard.cli.ages import length, moment, now
 from steelyard.cli.codes import Exit
-from steelyard.cli.options import Prometheus
+from steelyard.cli.options import Prometheus, job_named
 from steelyard.cli.output import Format, PageOutput, complain, document, write_page
 from steelyard.cli.session import Session
-from steelyard.cluster import kinds
+from steelyard.cluster import kinds, records
 from steelyard.cluster.errors import ClusterError, Forbidden, NotFound
 from steelyard.cluster.places import NoPrometheus, Place
 from steelyard.cluster.prometheus_access import opened, operators_place
@@ -36,7 +36,9 @@ from steelyard.twin.recording import Malformed
 
 def audit(
     session: Session,
-    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob; it may be gone.")] = None,
+    job: Annotated[
+        str | None, typer.Argument(parser=job_named, metavar="JOB", help="Name of an AgenticRLJob; it may be gone.")
+    ] = None,
     span: Annotated[
         int,
         typer.Option(
@@ -98,12 +100,15 @@ async def _read(session: Session, name: str, start: float, end: float, prometheu
     kubectl, namespace = session.kubectl, session.namespace
     place = prometheus or operators_place(kubectl)
     job: AgenticRLJob | None = None
-    revisions: tuple[AllocationRevision, ...] = ()
+    revisions: list[AllocationRevision] = []
     unread: list[str] = []
     try:
-        job = AgenticRLJob.from_cluster(session.job(name))
+        stored = records.job(session.job(name))
+        job = stored.resource
+        unread += [f"the job's spec breaks a rule: {stored.broken}"] if job is None else []
         found = kubectl.objects(kinds.REVISION, namespace, selector=f"{LABEL_JOB}={name}")
-        revisions = tuple(map(AllocationRevision.from_cluster, found))
+        revisions, passed_over = records.ledger(found)
+        unread += passed_over
     except (NotFound, Forbidden) as problem:
         unread.append(str(problem))
     except ClusterError as problem:

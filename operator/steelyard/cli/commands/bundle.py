@@ -15,7 +15,7 @@ from steelyard.cli import codes
 from steelyard.cli.bundling import collect
 from steelyard.cli.bundling.collect import Bundle, Part
 from steelyard.cli.codes import Exit
-from steelyard.cli.options import Prometheus
+from steelyard.cli.options import Prometheus, job_named
 from steelyard.cli.output import complain, note
 from steelyard.cli.session import Session
 from steelyard.cluster.errors import ClusterError, Forbidden
@@ -25,7 +25,9 @@ from steelyard.cluster.places import Place
 
 def bundle(
     session: Session,
-    job: Annotated[str | None, typer.Argument(metavar="JOB", help="One job. Default: all of the namespace.")] = None,
+    job: Annotated[
+        str | None, typer.Argument(parser=job_named, metavar="JOB", help="One job. Default: all of the namespace.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.tar.gz", help="Default: a name with the time.")
     ] = None,

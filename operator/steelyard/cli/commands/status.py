@@ -13,7 +13,7 @@ from steelyard.cli import codes, status_rows
 from steelyard.cli.ages import length, now
 from steelyard.cli.codes import Exit
 from steelyard.cli.jobs import CONDITIONS, Job, parse
-from steelyard.cli.options import AllNamespaces, Watch
+from steelyard.cli.options import AllNamespaces, Watch, job_named
 from steelyard.cli.output import Format, NoHeaders, Output, complain, named, write
 from steelyard.cli.screen import Line, Screen
 from steelyard.cli.session import Session
@@ -24,7 +24,9 @@ from steelyard.cluster.kinds import Object
 
 def status(
     session: Session,
-    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Name of an AgenticRLJob; all by default.")] = None,
+    job: Annotated[
+        str | None, typer.Argument(parser=job_named, metavar="JOB", help="Name of an AgenticRLJob; all by default.")
+    ] = None,
     everywhere: AllNamespaces = False,
     output: Output = Format.TABLE,
     no_headers: NoHeaders = False,
