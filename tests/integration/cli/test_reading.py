@@ -61,6 +61,12 @@ def test_a_viewer_sees_and_understands_a_job(measured: Operated, viewer: Person,
     assert refused.code == 3
     assert "Replicas" in [rule["kind"] for rule in item(refused)["rules"] if not rule["passed"]]
 
+    checked = json.loads(viewer.steelyard("check", "-o", "json").out)["items"]
+    rights = [one for one in checked if one["category"] == "rights"]
+    assert [(one["level"], one["code"]) for one in rights] == [("ok", None), ("warning", "SY2007")]
+    lacking = "create agenticrljobs, patch agenticrljobs, create allocationrevisions, delete allocationrevisions"
+    assert f"may not {lacking}, create pods/portforward" in rights[1]["message"]
+
     top = viewer.steelyard("top", "calculator", "--prometheus", prometheus.url, "-o", "json")
     assert item(top)["timeShares"]["environment"]["tool"] == pytest.approx(0.7, abs=0.1)
 
