@@ -169,6 +169,63 @@ CASES: dict[str, Fires] = {
 LATER = (0, 5, 120)
 """Minutes after the alert would have fired."""
 QUIET: dict[str, tuple[str, Mapping[str, str]]] = {
+    "a job that waits for nobody": ("SteelyardJobStalled", {condition("Stalled"): NEVER}),
+    "pods that have a node": ("SteelyardPodsUnschedulable", {condition("Scheduled"): ALWAYS}),
+    "a job without an autoscaler": ("SteelyardReplicasOwnedElsewhere", {condition("Conflict"): NEVER}),
+    "a claim that is 85 % full": ("SteelyardClaimFilling", claim(85)),
+    "a trainer that waits 45 % of the time": (
+        "SteelyardTrainerStarved",
+        {told("stage_starved_ratio", stage="trainer"): "0.45x3000", **READY},
+    ),
+    "a trainer of a job that is not ready": (
+        "SteelyardTrainerStarved",
+        {told("stage_starved_ratio", stage="trainer"): ALWAYS, condition("Ready"): NEVER},
+    ),
+    "samplers that wait 65 % of the time": (
+        "SteelyardSamplerStarved",
+        {told("stage_starved_ratio", stage="sampler"): "0.65x3000", **READY},
+    ),
+    "another symptom": ("SteelyardSickReplica", {told("finding", symptom="LongTail", stage="environment"): ALWAYS}),
+    "one trajectory in six that is stale": ("SteelyardStaleTrajectories", units("trainer", TRAINER, 85, 15, "stale")),
+    "trajectories that fail, which are not stale": (
+        "SteelyardStaleTrajectories",
+        units("trainer", TRAINER, 70, 30, "failed"),
+    ),
+    "one episode in six that fails": ("SteelyardEpisodeErrors", units("environment", ENVIRONMENT, 85, 15, "failed")),
+    "one reward in twelve that fails": ("SteelyardRewardErrors", units("reward-server", JUDGE, 92, 8, "failed")),
+    "one call in four that fails": (
+        "SteelyardToolErrors",
+        {
+            worker(CALLS, ENVIRONMENT, tool="browser", outcome="ok"): "0+75x3000",
+            worker(CALLS, ENVIRONMENT, tool="browser", outcome="timeout"): "0+25x3000",
+        },
+    ),
+    "metrics that are missing because pods start": (
+        "SteelyardMetricsMissing",
+        {condition("MetricsAvailable"): NEVER, condition("Ready"): NEVER},
+    ),
+    "a job that is held for another reason": (
+        "SteelyardNothingFits",
+        {told("decision", action="Hold", kind="DeadBand"): ALWAYS},
+    ),
+    "one move that was taken back": ("SteelyardLosingStreak", {told("decision", action="Hold", kind="Barred"): ALWAYS}),
+    "a job whose capacity is to be moved": (
+        "SteelyardFixFirst",
+        {told("recommendation", remedy="Reallocate"): ALWAYS},
+    ),
+    "a hold of 21 hours": ("SteelyardHoldForgotten", {told("hold_since_timestamp_seconds"): "-60000x3000"}),
+    "one request in twelve that fails": (
+        "SteelyardApiServerErrors",
+        {**requests("404"), own("api_requests_total", verb="PATCH", outcome="503"): "0+8x3000"},
+    ),
+    "two reads in five that fail": (
+        "SteelyardPrometheusUnreadable",
+        {
+            own("metrics_reads_total", outcome="ok"): "0+60x3000",
+            own("metrics_reads_total", outcome="Unreachable"): "0+40x3000",
+        },
+    ),
+    "a wait of 58 minutes": ("SteelyardPoolWait", {own("pool_longest_wait_seconds", pool="shared"): "3480x3000"}),
     "a job that trains": ("SteelyardJobNotTraining", {told("training_step"): "0+1x3000", **READY}),
     "a job that is suspended and trains nothing": (
         "SteelyardJobNotTraining",
@@ -268,6 +325,10 @@ def test_fires_in_time(promtool: Path, tmp_path: Path, name: str) -> None:
     case = CASES[name]
     before = firing(name, case.minute - 1, None)
     tried(promtool, tmp_path, case.series, promql_expr_test=[before, firing(name, case.minute, case.labels)])
+
+
+def test_of_every_alert_it_is_known_when_it_stays_quiet() -> None:
+    assert {name for name, _ in QUIET.values()} == set(ALERTS)
 
 
 @pytest.mark.parametrize("what", QUIET)
