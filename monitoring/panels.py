@@ -24,7 +24,7 @@ UNKNOWN = "not known"
 SHARE, SECONDS, BYTES, COUNT, PER_SECOND, TIME = "percentunit", "s", "bytes", "short", "suffix: /s", "dateTimeFromNow"
 GPUS, GPU_HOURS, WORD = "suffix: GPUs", "suffix: GPU h", "string"
 
-COLORS = {
+COLORS: Mapping[str, Mapping[str, str]] = {
     "{{stage}}": {"sampler": "blue", "environment": "purple", "reward-server": "yellow", "trainer": "green"},
     "{{state}}": {
         State.BUSY: "green",
