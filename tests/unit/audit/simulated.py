@@ -64,8 +64,9 @@ class _Counted:
     def lines(self) -> dict[str, tuple[Line, ...]]:
         states, units, replicas = (defaultdict[tuple[str, ...], list[float]](self._zeros) for _ in range(3))
         for pod in self._pods:
+            scrapes = _scrapes(pod)
             for index, at in enumerate(self._grid.instants):
-                if any(at - self._grid.step < when <= at for when in _scrapes(pod)):
+                if any(at - self._grid.step < when <= at for when in scrapes):
                     replicas[pod.stage, pod.profile][index] += 1
             for metric, label, counter in self._counters(pod):
                 if metric in (signals.STAGE_SECONDS, signals.STAGE_UNITS):

