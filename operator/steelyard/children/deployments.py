@@ -14,13 +14,13 @@ ONE_AFTER_THE_OTHER: Manifest = {"type": "Recreate"}
 def deployment(job: AgenticRLJob, slot: Slot, worker: Worker, replicas: int | None, images: Images) -> Manifest:
     stage, profile = slot
     takes_gpus = job.spec.gpu_prices[stage][profile] > 0
-    image = images.of(job, stage)
+    inputs = template_inputs(job, slot, images.of(job, stage))
     spec: Manifest = {
         **({} if replicas is None else {"replicas": replicas}),
         "revisionHistoryLimit": 2,
         "selector": {"matchLabels": selector(job, stage.value, profile)},
         "strategy": ONE_AFTER_THE_OTHER if takes_gpus else ROLLING,
-        "template": pod_template(job, slot, worker, image),
+        "template": pod_template(job, slot, worker, inputs),
     }
     return child(
         job,
@@ -28,6 +28,6 @@ def deployment(job: AgenticRLJob, slot: Slot, worker: Worker, replicas: int | No
         "Deployment",
         workload_name(job.metadata.name, stage, profile),
         {"spec": spec},
-        inputs=template_inputs(job, slot, image),
+        inputs=inputs,
         labels=pod_labels(job, stage.value, profile),
     )

@@ -88,14 +88,14 @@ class Worker:
     """Further fields of the pod's spec."""
 
 
-def pod_template(job: AgenticRLJob, slot: Slot, worker: Worker, image: str) -> Manifest:
-    """The pod template of a worker, the user's own template merged over it."""
+def pod_template(job: AgenticRLJob, slot: Slot, worker: Worker, inputs: Manifest) -> Manifest:
+    """The pod template of a worker, the user's own template merged over it; `inputs` are its `template_inputs`."""
     stage, profile = slot
     spec = job.spec.stage(stage)
     mounts = (config_mount(job), scratch(), *worker.mounts)
     container: Manifest = {
         "name": WORKER,
-        "image": image,
+        "image": inputs["image"],
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-m", worker.module],
         "env": environment(job, slot, mounts),
@@ -129,7 +129,7 @@ def pod_template(job: AgenticRLJob, slot: Slot, worker: Worker, image: str) -> M
     metadata = {
         "labels": pod_labels(job, stage.value, profile),
         "annotations": {
-            ANNOTATION_CONFIG: config_digest(job, stage),
+            ANNOTATION_CONFIG: inputs["config"],
             ANNOTATION_GPUS: format_quantity(spec.profiles[profile]),
         },
     }
@@ -168,25 +168,22 @@ def gpu_profile(job: AgenticRLJob, slot: Slot) -> GpuProfile | None:
     return next((found for found in job.spec.stage(stage).gpu_profiles if found.name == profile), None)
 
 
-def config_digest(job: AgenticRLJob, stage: Stage) -> str:
-    """Digest of what this stage's worker reads. Bounds, budget and other stages are not part of it: a rescale restarts
-    nobody, and a longer run the trainer alone.
-    """
-    spec = spec_values(job)
-    own = {key: value for key, value in spec["stages"].get(stage.field, {}).items() if key not in _NOT_READ}
-    return digest({"stage": own, **{path: _found(spec, path) for path in _READ[stage]}})
-
-
 def template_inputs(job: AgenticRLJob, slot: Slot, image: str) -> Manifest:
-    """All that a worker's pod template depends on."""
+    """All that a worker's pod template depends on.
+
+    `config` is the digest of what the worker reads. Bounds, budget and other stages are not part of it: a rescale
+    restarts nobody, and a longer run the trainer alone.
+    """
     stage, profile = slot
-    spec = spec_values(job)["stages"].get(stage.field, {})
+    spec = spec_values(job)
+    own = spec["stages"].get(stage.field, {})
+    read = {key: value for key, value in own.items() if key not in _NOT_READ}
     chosen = gpu_profile(job, slot)
     return {
-        "config": config_digest(job, stage),
+        "config": digest({"stage": read, **{path: _found(spec, path) for path in _READ[stage]}}),
         "image": image,
         "profile": [profile, chosen.to_dict() if chosen else None],
-        "stage": {key: spec.get(key) for key in ("template", "priorityClassName", "drainSeconds")},
+        "stage": {key: own.get(key) for key in ("template", "priorityClassName", "drainSeconds")},
         "owner": job.metadata.uid,
     }
 

@@ -43,7 +43,7 @@ def trainer(job: AgenticRLJob, profile: str, images: Images) -> Manifest:
         weights_mount(job, read_only=False),
         checkpoints_mount(job),
     )
-    image = images.of(job, Stage.TRAINER)
+    inputs = template_inputs(job, slot, images.of(job, Stage.TRAINER))
     worker = Worker(Stage.TRAINER, "steelyard_workers.trainer", mounts, drains=False, pod={"restartPolicy": "Never"})
     spec: Manifest = {
         "completionMode": "Indexed",
@@ -52,7 +52,7 @@ def trainer(job: AgenticRLJob, profile: str, images: Images) -> Manifest:
         "backoffLimit": PATIENCE,
         "podFailurePolicy": FAILURE_POLICY,
         "podReplacementPolicy": "Failed",  # never two trainers at once
-        "template": pod_template(job, slot, worker, image),
+        "template": pod_template(job, slot, worker, inputs),
     }
     return child(
         job,
@@ -60,6 +60,6 @@ def trainer(job: AgenticRLJob, profile: str, images: Images) -> Manifest:
         "Job",
         workload_name(job.metadata.name, Stage.TRAINER, profile),
         {"spec": spec},
-        inputs=template_inputs(job, slot, image),
+        inputs=inputs,
         labels=pod_labels(job, Stage.TRAINER.value, profile),
     )
