@@ -6,6 +6,7 @@ A page is one HTML file: inline SVG, no script, nothing fetched from anywhere. `
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -13,8 +14,9 @@ from steelyard.balance.types import Instant
 from steelyard.balance.words import number
 
 
+@cache
 def templates(package: str) -> Environment:
-    """The templates of `package`, which may build on those of this one."""
+    """The templates of `package`, which may build on those of this one; compiled once in a process."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(__name__)]),
         autoescape=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from html.parser import HTMLParser
@@ -20,7 +19,6 @@ from tests.builders import a_revision, an_allocation, job_manifest
 from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 from tests.unit.pages.stacked import Stacked, misnamed
 
-NOW = datetime.now(UTC)
 STATUS: dict[str, Any] = {
     "phase": "Running",
     "activeRevision": "calculator-2",
@@ -116,18 +114,19 @@ def test_pages_that_are_open_share_one_look(state: State) -> None:
     assert len(board.history(board.jobs()[0])) == 1
 
 
-HELD: dict[str, tuple[dict[str, Any], str | None]] = {
-    "for a while": ({"expires_at": NOW + timedelta(hours=1)}, "calculator-3 is held for 59m"),
-    "without end": ({}, "calculator-3 is held until it is resumed: bob paused scaling"),
-    "no more": ({"expires_at": NOW - timedelta(seconds=1)}, None),
+HELD: dict[str, tuple[timedelta | None, str | None]] = {
+    "for a while": (timedelta(hours=1), "calculator-3 is held for 59m"),
+    "without end": (None, "calculator-3 is held until it is resumed: bob paused scaling"),
+    "no more": (timedelta(seconds=-1), None),
 }
 
 
-@pytest.mark.parametrize(("ends", "says"), HELD.values(), ids=HELD)
+@pytest.mark.parametrize(("ends_in", "says"), HELD.values(), ids=HELD)
 def test_a_hold_in_force_is_told_with_how_to_end_it(
-    board: Board, state: State, ends: Mapping[str, Any], says: str | None
+    board: Board, state: State, ends_in: timedelta | None, says: str | None
 ) -> None:
-    put(state, entry(3, origin=Origin.USER, reason="bob paused scaling", **ends))
+    expires = datetime.now(UTC) + ends_in if ends_in else None
+    put(state, entry(3, origin=Origin.USER, reason="bob paused scaling", expires_at=expires))
     words = text(shown(board))
     assert ("is held" in words) == (says is not None)
     if says is not None:
