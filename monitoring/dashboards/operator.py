@@ -51,7 +51,7 @@ def _now() -> tuple[Panel, ...]:
             steps=((0, "red"), (1, "green"), (2, "red")),
             nothing="no operator is scraped",
         ),
-        figure("Jobs", "Jobs under control.", COUNT, Query(total(_own("jobs")))),
+        figure("Jobs under control", "Jobs that the operator looks after.", COUNT, Query(total(_own("jobs")))),
         figure(
             "Longest silence of a job",
             "Time since the operator looked at the job that it has not looked at for longest.",

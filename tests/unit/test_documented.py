@@ -22,6 +22,7 @@ from tests.documented.runs import BEGINNINGS, ON_A_SERVER, WHOLE, run_by
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)", re.MULTILINE)
+PLACE = re.compile(r"[A-Z]{2,}")
 GROUPS = frozenset({"auth", "certificate", "config", "create", "rollout", "set", "top"})
 """Verbs of kubectl that have commands below them."""
 HELM = frozenset({"install", "rollback", "template", "test", "uninstall", "upgrade"})
@@ -29,7 +30,8 @@ LINES = lines()
 
 
 def understood_by_steelyard(words: list[str], *, whole: bool) -> None:
-    """Typer reads the options, and nothing runs."""
+    """Typer reads the options, and nothing runs. What readers put their own in for, JOB say, is some name."""
+    words = [word.lower() if PLACE.fullmatch(word) else word for word in words]
     if not whole and len(words) == 1:
         return
     group = get_command(app)
