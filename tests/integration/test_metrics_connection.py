@@ -11,7 +11,7 @@ from steelyard.balance.types import MetricsProblem
 from steelyard.metrics.answers import Unavailable, ask
 from steelyard.metrics.connect import connect
 from steelyard.settings import Settings, explained
-from tests.unit.guarded import guarded
+from tests.integration.guarded import guarded
 
 
 async def asked(url: str, secret: Path | None) -> list[object]:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from e2e.helm import CHART
-from tests.unit.guarded import ANSWER, guarded
+from tests.integration.guarded import ANSWER, guarded
 
 
 @pytest.fixture
