@@ -195,6 +195,10 @@ USAGE = {
         ("hold", "calculator", "--stage", "sampler", "--replicas", "-1"),
         "greater than or equal to 0",
     ),
+    "more than any stage may have": (
+        ("hold", "calculator", "--stage", "sampler", "--replicas", "1001"),
+        "less than or equal to 1000",
+    ),
     "a suspended workload that ends": (("pause", "calculator", "--workload", "--for", "1h"), "nobody would resume"),
 }
 

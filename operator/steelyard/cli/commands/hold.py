@@ -20,7 +20,7 @@ def hold(
     job: Job,
     session: Session,
     stage: RequiredStage,
-    replicas: Annotated[int, typer.Option(min=0, metavar="N", help="Replicas the stage shall have.")],
+    replicas: Annotated[int, typer.Option(min=0, max=1000, metavar="N", help="Replicas the stage shall have.")],
     profile: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Their GPU profile, no other. Default: the one that runs now."),
