@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from steelyard.balance.coldstart import BadInput, Infeasible, Lengths, hardware_names, model_names, plan, polish
-from steelyard.balance.coldstart.plan import NEARLY, Question
+from steelyard.balance.coldstart.plan import NEARLY, TRAINING_HEADROOM, Question
 from steelyard.balance.coldstart.rollout import TP_SIZES, USABLE, demand
 from steelyard.balance.coldstart.training import table
 from tests.unit.coldstart.builders import a_model, a_plan, a_question, alike, an_engine, some_hardware, some_lengths
@@ -91,6 +91,20 @@ def test_gpus_that_gain_nothing_are_left_free() -> None:
     found = a_plan(a_question(4096))
     assert found.free_gpus > 1000
     assert found.seconds == pytest.approx(a_plan(a_question(2048)).seconds, rel=0.02)
+
+
+def test_the_last_hundredth_of_speed_is_not_worth_its_gpus() -> None:
+    found = a_plan(a_question(512, batch=2048))
+    (fastest,) = (option for option in found.options if option.tp in found.samplers)
+    assert found.samplers[fastest.tp] < fastest.replicas
+    assert fastest.seconds < found.seconds <= NEARLY * fastest.seconds
+
+
+@pytest.mark.parametrize("gpus", [128, 1024])
+def test_training_gets_room_where_gpus_allow_it(gpus: int) -> None:
+    """Its efficiency is assumed: a fifth less than that, and the plan still holds."""
+    found = a_plan(a_question(gpus))
+    assert found.training.seconds * TRAINING_HEADROOM <= found.seconds
 
 
 def test_short_trajectories_get_small_engines() -> None:
