@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from steelyard.api import AgenticRLJobSpec, Allocation, Stage
 from steelyard.balance.allocate import Infeasible, allocate
@@ -108,13 +109,14 @@ def _split(
     """The best split of the GPUs, given how many episodes could run; the environment grows with it if it must."""
     environment = bounds[Stage.ENVIRONMENT]
     slots = max(environment.high, current.replicas(Stage.ENVIRONMENT)) * model.capacities.slots
-    left = purse.less(Stage.ENVIRONMENT, current[Stage.ENVIRONMENT])
+    playing = current[Stage.ENVIRONMENT]
+    left = purse.less(Stage.ENVIRONMENT, playing)
     choices = {stage: _choice(model, left, stage, current[stage], bounds[stage], slots) for stage in SERVING}
-    best = allocate(choices, left.resources, efficient=efficient)
+    stays = Point(tuple(sorted(playing.items())), purse.cost(Stage.ENVIRONMENT, playing), inf)
+    best = allocate({**choices, Stage.ENVIRONMENT: Choice((), stays)}, purse.resources, efficient=efficient)
     if isinstance(best, Infeasible):
         return best
-    stages: dict[Stage, Mapping[str, int]] = {stage: dict(point.counts) for stage, point in best.points.items()}
-    chosen = Allocation.of({**stages, Stage.ENVIRONMENT: current[Stage.ENVIRONMENT]})
+    chosen = Allocation.of({stage: dict(point.counts) for stage, point in best.points.items()})
     return _more_slots(model, purse, chosen, environment)
 
 

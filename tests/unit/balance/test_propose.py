@@ -87,6 +87,14 @@ def test_a_quota_below_the_smallest_allocation_is_named() -> None:
     assert "takes 8 GiB of memory of a budget of 6, 2 too many; trainer takes at least 8" in got.constraint
 
 
+def test_an_environment_that_outgrew_its_quota_is_named() -> None:
+    """Somebody lowered the quota, and the others have to do with less than nothing."""
+    spec = a_spec(stages__environment__template=FOUR_CORES)
+    got = better_split(a_model(), spec, START, spec_bounds(spec), {"cpu": Fraction(3)})
+    assert isinstance(got, Infeasible)
+    assert "takes 4 CPUs of a budget of 3, 1 too many; environment takes at least 4" in got.constraint
+
+
 def test_a_stage_that_may_have_no_replica_gets_an_answer() -> None:
     spec = a_spec()
     bounds = {**spec_bounds(spec), Stage.REWARD_SERVER: StageBounds(0, 0)}
