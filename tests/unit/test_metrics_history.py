@@ -46,12 +46,17 @@ async def test_totals_are_asked_for_at_an_instant() -> None:
 async def test_raw_samples_are_indexed_by_the_pod_that_they_are_about() -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         return answer(
-            {"metric": {"__name__": "x", "namespace": "a", "pod": "p", "state": "busy"}, "values": [[1, "2"]]}
+            {
+                "metric": {"__name__": "x", "namespace": "a", "pod": "p", "state": "busy"},
+                "values": [[1, "2"], [2, "NaN"]],
+            },
+            {"metric": {"__name__": "x", "namespace": "a", "pod": "q", "state": "busy"}, "values": [[1, "NaN"]]},
         )
 
     rates = await history(handler).rates({"x": "x[60s]"}, 1030.0, 60.0)
     assert rates.window_seconds == 60.0
-    assert rates.series("x", "p")[0].samples == ((1.0, 2.0),)
+    assert rates.series("x", "p")[0].samples == ((1.0, 2.0),), "JSON has no NaN"
+    assert rates.series("x", "q") == ()
 
 
 async def test_a_figure_without_series_is_absent_and_no_complaint() -> None:

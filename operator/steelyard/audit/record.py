@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import isfinite, isnan
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,6 +19,10 @@ from steelyard.twin.recording import Malformed, Window
 
 Values = tuple[float | None, ...]
 
+LATEST = 253_402_300_799
+"""The end of the year 9999, the last that can be written as a date."""
+MOST_INSTANTS = 11_000
+"""More than Prometheus answers at once."""
 MOST_SAMPLES = 60_000
 """Raw samples in the JSON, about twenty bytes each."""
 
@@ -125,20 +129,43 @@ _FORMAT = TypeAdapter(Record)
 def read(text: str | bytes) -> Record:
     """The record inside a report's JSON (`-o json`). Raises Malformed."""
     try:
-        document = json.loads(text)
-        record = _FORMAT.validate_json(json.dumps(document["items"][0]["record"]))
+        document = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        record = _FORMAT.validate_json(json.dumps(document["items"][0]["record"]), strict=True)
     except ValidationError as error:
         raise Malformed(explain(error)) from error
     except ValueError as error:
         raise Malformed(f"not JSON: {error}") from error
     except (LookupError, TypeError) as error:
         raise Malformed("items[0].record: missing; this is not the JSON of `steelyard audit -o json`") from error
-    if not record.start < record.end or record.grid.count < 1 or record.grid.step <= 0:
-        raise Malformed("record: start, end and grid span no time")
+    grid = record.grid
+    times = [record.start, record.end, grid.start, *(at for one in record.windows for at in (one.start, one.end))]
+    if not record.start < record.end or grid.step <= 0 or not all(0 <= at <= LATEST for at in times):
+        raise Malformed("record: start, end, grid and windows span no time")
+    if not 1 <= grid.count <= MOST_INSTANTS or grid.end > LATEST:
+        raise Malformed(f"record.grid.count: {grid.count} must lie between 1 and {MOST_INSTANTS}")
+    if not all(one.metadata.name for one in record.revisions):
+        raise Malformed("record.revisions: metadata.name: every revision must have one")
     for figure, lines in record.lines.items():
-        if any(len(one.values) != record.grid.count for one in lines):
-            raise Malformed(f"record.lines.{figure}: the grid has {record.grid.count} instants, a line must too")
+        if any(len(one.values) != grid.count for one in lines):
+            raise Malformed(f"record.lines.{figure}: the grid has {grid.count} instants, a line must too")
+    for figure, totals in record.totals.items():
+        if figure.endswith("_bucket") and not all(_is_number(one.labels.get("le")) for one in totals):
+            raise Malformed(f"record.totals.{figure}: the label le of a bucket must be a number")
     return record
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        return text is not None and not isnan(float(text))
+    except ValueError:
+        return False
 
 
 def write(record: Record) -> object:

@@ -58,7 +58,8 @@ class History:
 
         async def series(metric: str, query: str) -> dict[str, tuple[Series, ...]]:
             rows = await self._ask(metric, "query", query=query, time=f"{at:.3f}")
-            return {name: found for (_, name), found in indexed(map(_short, rows)).items()}
+            known = [row for row in map(_short, rows) if row[1]]
+            return {name: found for (_, name), found in indexed(known).items()}
 
         return Rates(seconds, await self._all(queries, series))
 
@@ -79,6 +80,6 @@ class History:
 
 
 def _short(row: Row) -> Row:
-    """To the tenth of a millisecond, so that a record is not mostly digits that say nothing."""
+    """To the tenth of a millisecond, so that a record is not mostly digits that say nothing; JSON has no NaN."""
     labels, samples = row
-    return labels, tuple((at, round(value, 4)) for at, value in samples)
+    return labels, tuple((at, round(value, 4)) for at, value in samples if isfinite(value))

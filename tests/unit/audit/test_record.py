@@ -13,6 +13,7 @@ from steelyard.audit.document import figures
 from steelyard.audit.record import Grid, Line, on, read
 from steelyard.audit.report import audit
 from steelyard.twin.recording import Malformed
+from tests.builders import a_revision
 from tests.unit.audit.builders import a_line, a_record, replicas
 from tests.unit.audit.simulated import recorded
 
@@ -54,6 +55,19 @@ MALFORMED = {
     "a line of another grid": (_set(*RECORD, "grid", "count", to=9), "lines.replicas: the grid has 9 instants"),
     "an end before its start": (_set(*RECORD, "end", to=0), "span no time"),
     "a value in words": (_set(*RECORD, "lines", "replicas", 0, "values", 0, to="many"), r"values\[0\]: \"many\""),
+    "a number in words": (_set(*RECORD, "lines", "replicas", 0, "values", 0, to="NaN"), r"values\[0\]: \"NaN\""),
+    "no number": (_set(*RECORD, "lines", "replicas", 0, "values", 0, to=nan), "NaN is no finite number"),
+    "an endless number": (_set(*RECORD, "start", to=inf), "Infinity is no finite number"),
+    "a time that is none": (_set(*RECORD, "end", to=1e300), "span no time"),
+    "a grid without end": (_set(*RECORD, "grid", "count", to=10**9), "must lie between 1 and 11000"),
+    "a revision without a name": (
+        _set(*RECORD, "revisions", to=[a_revision(1).to_dict() | {"metadata": {}}]),
+        "record.revisions: metadata.name: every revision must have one",
+    ),
+    "a bucket without a bound": (
+        _set(*RECORD, "totals", "tools_bucket", to=[{"labels": {"le": "long"}, "value": 1.0}]),
+        "totals.tools_bucket: the label le of a bucket must be a number",
+    ),
 }
 
 

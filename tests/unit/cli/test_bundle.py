@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import tarfile
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> State:
     put(state, event("mine", "calculator-sampler-whole-abc"), event("made", "calculator-sampler-whole-zzz"))
     put(state, event("other", "somebody-else"))
     monkeypatch.setattr("steelyard.cli.session.from_environment", lambda *_: FakeKubectl(state))
-    series = Series((("stage", "sampler"), ("apiKey", SECRET)), ((10.0, 1.5), (11.0, 2.5)))
+    series = Series((("stage", "sampler"), ("apiKey", SECRET)), ((10.0, 1.5), (11.0, 2.5), (12.0, nan)))
     rates = Rates(60.0, {"steelyard_stage_slots": {"calculator-sampler-whole-abc": (series,)}})
     monkeypatch.setattr("steelyard.cli.bundling.measured.measure", lambda *_: Measured(rates, 11.0, "http://p:9090"))
     monkeypatch.chdir(tmp_path)
@@ -93,7 +94,7 @@ def test_it_holds_the_samples_that_decisions_rest_on_or_says_why_not(
     measured = json.loads(unpacked("b.tar.gz")["metrics/calculator.json"])
     (series,) = measured["samples"]["steelyard_stage_slots"]["calculator-sampler-whole-abc"]
     assert (measured["from"], measured["windowSeconds"]) == ("http://p:9090", 60.0)
-    assert series["samples"] == [[10.0, 1.5], [11.0, 2.5]]
+    assert series["samples"] == [[10.0, 1.5], [11.0, 2.5], [12.0, None]]
     assert SECRET not in str(series)
 
     monkeypatch.setattr("steelyard.cli.bundling.measured.measure", lambda *_: "Prometheus: no such host")

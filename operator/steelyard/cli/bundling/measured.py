@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any
 
 from steelyard.balance.types import Series
@@ -41,4 +42,6 @@ def _document(found: Measured) -> dict[str, Any]:
 
 
 def _series(series: Series) -> dict[str, Any]:
-    return {"labels": dict(series.labels), "samples": [list(sample) for sample in series.samples]}
+    """JSON has no NaN and no infinity: such a value is null."""
+    samples = [[at, value if isfinite(value) else None] for at, value in series.samples]
+    return {"labels": dict(series.labels), "samples": samples}
