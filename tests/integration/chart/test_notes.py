@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import pytest
 
-from e2e.helm import CHART, NAMESPACE, RELEASE, Helm
+from e2e.helm import CHART, NAMESPACE, RELEASE, ROOT, Helm
 from e2e.kube import Object
 
 HERE = "\n\n  helm test steelyard --namespace steelyard-system\n\n"
+EXAMPLE = "manifests/examples/calculator.yaml"
 FIRST_JOB = (
-    "  kubectl apply{} -f https://raw.githubusercontent.com/steelyard/steelyard/v0.1.0/manifests/examples/calculator.yaml\n"
+    f"  kubectl apply{{}} -f https://raw.githubusercontent.com/steelyard/steelyard/v{version('steelyard')}/{EXAMPLE}\n"
     "  kubectl steelyard top calculator{}\n"
     "  kubectl steelyard explain calculator{}\n"
 )
@@ -48,5 +51,6 @@ def test_the_next_commands_are_right(newest: Helm, case: str) -> None:
 
     notes = shown.partition("\nNOTES:\n")[2]
     assert HERE in notes
+    assert (ROOT / EXAMPLE).is_file()
     assert [words for words in said if words not in notes] == []
     assert [words for words in unsaid if words in notes] == []
