@@ -30,7 +30,7 @@ ADVICE: dict[str, tuple[list[Symptom], float | None, Remedy | None, str]] = {
         [],
         0.02,
         Remedy.NO_REALLOCATION,
-        "do not reallocate: no allocation within the spec would gain more than 2 %",
+        "gain more than 2 %; while its workload stays like this the job needs no balancing, and mode Fixed would do",
     ),
     "no gain in sight and tools that are slow": (
         [Symptom.ROLLOUT_SLOW],

@@ -56,7 +56,11 @@ def advise(findings: Iterable[Finding], most_gain: float | None, least_gain: flo
         return Advice(Remedy.REALLOCATE, f"reallocate: within the spec up to {percent(most_gain)} can be gained")
     if found:
         return Advice(Remedy.NO_REALLOCATION, f"do not reallocate: {bound}; see {found[0].look_first}")
-    return Advice(Remedy.NO_REALLOCATION, f"do not reallocate: {bound}")
+    return Advice(
+        Remedy.NO_REALLOCATION,
+        f"do not reallocate: {bound}; while its workload stays like this the job needs no balancing, "
+        "and mode Fixed would do as well",
+    )
 
 
 def objection(findings: Iterable[Finding], before: Allocation, after: Allocation) -> Finding | None:
