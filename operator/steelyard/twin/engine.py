@@ -168,7 +168,19 @@ class Pipeline:
             one = tasks.popleft()
             one.pod = pod
             pod.playing[one] = None
-            self._ask(one)
+            if one.draw.start:
+                pod.tool.enter(self._clock.now)
+                self._clock.at(self._clock.now + one.draw.start, self._opened, one)
+            else:
+                self._ask(one)
+
+    def _opened(self, one: Trajectory) -> None:
+        """Its environment is there: the first turn."""
+        if one.lost or one.pod is None:
+            return
+        self._events += 1
+        one.pod.tool.leave(self._clock.now)
+        self._ask(one)
 
     def _ask(self, one: Trajectory) -> None:
         """The next turn, from the sampler with the fewest requests."""

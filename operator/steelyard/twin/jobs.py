@@ -69,14 +69,15 @@ class Demand:
     live_tokens: float
     """In the KV cache per running sequence, averaged over the tokens generated."""
     tool_seconds: float
+    """The start of its environment included."""
     judge_seconds: float
     train_gpu_seconds: float
     """At speed 1."""
 
 
 @lru_cache(maxsize=64)
-def _drawn(profile: Profile) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Tokens, inputs and tools of many trajectories, (trajectories, turns) each, and their judging."""
+def _drawn(profile: Profile) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
+    """Tokens, inputs and tools of many trajectories, (trajectories, turns) each, their judging and their start."""
     source = Trajectories(profile, 0)
     draws = [source.draw(index) for index in range(SAMPLE)]
     turns = max(len(one.tokens) for one in draws)
@@ -84,15 +85,16 @@ def _drawn(profile: Profile) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         np.array([row + [0.0] * (turns - len(row)) for row in rows])
         for rows in ([one.tokens for one in draws], [one.inputs for one in draws], [one.tools for one in draws])
     )
-    return tokens, inputs, tools, np.array([one.judging for one in draws])
+    return tokens, inputs, tools, np.array([one.judging for one in draws]), np.array([one.start for one in draws])
 
 
 @lru_cache(maxsize=1024)
 def demand(profile: Profile, step: int) -> Demand:
     """Means over many drawn trajectories of policy version `step`."""
-    tokens, inputs, tools, judging = _drawn(profile)
+    tokens, inputs, tools, judging, starts = _drawn(profile)
     factor, limit = profile.factor(step), profile.context_tokens
-    context, generated, live, waits = (np.zeros(len(tokens)) for _ in range(4))
+    context, generated, live = (np.zeros(len(tokens)) for _ in range(3))
+    waits = starts.copy()
     for turn in range(tokens.shape[1]):
         goes_on = (tokens[:, turn] > 0) & (context < limit)
         if turn:

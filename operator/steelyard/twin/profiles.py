@@ -161,6 +161,8 @@ class Profile:
     """A trajectory that reaches it ends there."""
     failed_share: float = 0.01
     """Episodes that fail; the group trains without them."""
+    episode_start: Spread = Spread(0.0)
+    """Seconds until an episode's environment is there: its sandbox, its repository."""
     tools: Tools = Tools()
     sampler: Sampler = Sampler()
     reward: RewardServer = RewardServer()
@@ -221,6 +223,7 @@ _PROFILES = (
         turn_sigma=1.0,
         prompt_tokens=2000,
         tool_tokens=400,
+        episode_start=Spread(17.0, 0.75, 60.0),
         tools=Tools(
             (
                 (0.61, Spread(0.25, 0.7, 1.0)),
@@ -238,6 +241,7 @@ _PROFILES = (
         turn_sigma=0.6,
         prompt_tokens=1550,
         tool_tokens=110,
+        episode_start=Spread(0.5),
         tools=Tools(((1.0, Spread(3.3, 0.55)),)),
     ),
     replace(

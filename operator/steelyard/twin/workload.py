@@ -30,6 +30,8 @@ class Draw:
     judging: float
     """Slot seconds of the judge, before the length counts."""
     fails: bool
+    start: float
+    """Seconds until its environment is there."""
 
 
 class Workload:
@@ -71,7 +73,8 @@ def _draws(profile: Profile, chance: np.random.Generator, size: int) -> list[Dra
         tools = [_recorded(session, drawn) for session, drawn in zip(lengths, tools, strict=True)]
     judging = _spread(profile.reward.seconds, chance, (size,)).tolist()
     failing = (chance.random(size) < profile.failed_share).tolist()
-    return [Draw(*columns) for columns in zip(tokens, inputs, tools, judging, failing, strict=True)]
+    starts = _spread(profile.episode_start, chance, (size,)).tolist()
+    return [Draw(*columns) for columns in zip(tokens, inputs, tools, judging, failing, starts, strict=True)]
 
 
 def _tokens(profile: Profile, chance: np.random.Generator, turns: list[int]) -> list[list[float]]:

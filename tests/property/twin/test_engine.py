@@ -10,6 +10,7 @@ from math import inf
 import pytest
 
 from steelyard.api import Stage
+from steelyard.balance import signals
 from steelyard.twin.engine import START, Pipeline
 from steelyard.twin.jobs import demand, split, truth
 from steelyard.twin.profiles import Profile, Spread, Tools, profile
@@ -23,8 +24,11 @@ from tests.unit.twin.builders import STEPS, a_profile, finished, flow_only
         a_profile(failed_share=0.2),
         a_profile(max_staleness=2, requeue_stale=True, trajectory_sigma=0.3),
         a_profile(cluster=replace(profile("steady").cluster, hours_between_failures=0.5)),
+        a_profile(
+            cluster=replace(profile("steady").cluster, hours_between_failures=0.5), episode_start=Spread(20, 0.5)
+        ),
     ],
-    ids=["usual", "many failures", "the too old made anew", "replicas die"],
+    ids=["usual", "many failures", "the too old made anew", "replicas die", "replicas die while episodes start"],
 )
 def test_every_trajectory_admitted_is_trained_failed_or_open(setup: Profile) -> None:
     pipeline = finished(setup)
@@ -118,3 +122,19 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=surroundings)
     assert other.stdout.strip() == str(finished(setup, seed=5).step_ends)
     assert finished(setup, seed=6).step_ends != finished(setup, seed=5).step_ends
+
+
+def test_an_episode_waits_for_its_environment_in_its_slot() -> None:
+    """No tools are called, so all tool time of the slots is the start."""
+    quick = flow_only(trajectory_sigma=0.0, failed_share=0.0)
+    slow = replace(quick, episode_start=Spread(40.0))
+    first, second = finished(quick), finished(slow)
+    assert second.step_ends[0] > first.step_ends[0] + 25, "while samplers start, environments do too"
+    tool = [
+        one.samples[-1][1]
+        for series in second.rates(1e9).samples[signals.STAGE_SECONDS].values()
+        for one in series
+        if one.label("state") == "tool"
+    ]
+    assert 40 * second.trained < sum(tool) <= 40 * second.admitted
+    assert demand(slow, 0).tool_seconds == demand(quick, 0).tool_seconds + 40
