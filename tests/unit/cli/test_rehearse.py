@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from steelyard.cli import app
 from steelyard.cli.rehearsing import climb
-from steelyard.cluster.errors import ClusterError
+from steelyard.cluster.errors import ClusterError, Conflict
 from steelyard.cluster.kinds import JOB, Object
 from steelyard_workers import spans
 from steelyard_workers.spans import Window
@@ -158,8 +158,8 @@ def test_a_rung_that_cannot_be_removed_is_an_error(
     assert "may be left, with its GPUs: kubectl delete agenticrljobs calculator-rehearsal-1 -n team" in err
 
 
-def leftover(seen: timedelta) -> Object:
-    manifest = job_manifest(name="calculator-rehearsal-2", namespace="team")
+def leftover(seen: timedelta, number: int = 2) -> Object:
+    manifest = job_manifest(name=f"calculator-rehearsal-{number}", namespace="team")
     at = (datetime.now(UTC) - seen).isoformat(timespec="seconds")
     annotations = {"steelyard.dev/rehearsal-seen": at, "steelyard.dev/rehearsal-by": "bob"}
     manifest["metadata"] |= {"labels": {"steelyard.dev/rehearsal": "calculator"}, "annotations": annotations}
@@ -180,6 +180,24 @@ def test_a_rehearsal_that_is_going_on_is_left_alone(pretended: Pretended, file: 
     assert "SY1103 team/calculator: bob rehearses calculator" in err
     assert pretended.left == ["calculator-rehearsal-2"]
     assert not pretended.created
+
+
+def test_what_another_rehearsal_makes_at_the_same_moment_is_left_to_it(
+    pretended: Pretended, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = FakeKubectl.create
+
+    def too_late(kubectl: FakeKubectl, kind: Any, body: Object, *, dry_run: bool = False) -> Object:
+        if not dry_run:
+            put(pretended.state, leftover(timedelta(seconds=0), number=1))
+            raise Conflict(f"{body['metadata']['name']} already exists")
+        return ours(kubectl, kind, body, dry_run=True)
+
+    monkeypatch.setattr(FakeKubectl, "create", too_late)
+    code, _, err = run(file)
+    assert code == 3
+    assert "SY1103 team/calculator: somebody else has just made calculator-rehearsal-1" in err
+    assert pretended.left == ["calculator-rehearsal-1"]
 
 
 def test_a_rung_is_marked_as_seen_again_and_again(pretended: Pretended, file: str) -> None:

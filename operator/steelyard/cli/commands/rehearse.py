@@ -49,20 +49,20 @@ def rehearse(
     namespace = session.asked_namespace or job.metadata.namespace or session.namespace
     climb = Climb(session, namespace, session.user, timeout)
     rungs = ladder(manifest["spec"], job, namespace)
+    records: list[Record] = []
     try:
         climb.clear(job.metadata.name)
         climb.try_out(rungs)
+        try:
+            for rung in rungs:
+                records.append(climb.run(rung))
+                if records[-1].failure:
+                    break
+        finally:
+            _show(records, output)
     except Rehearsed as error:
         complain(codes.REHEARSED, f"{namespace}/{job.metadata.name}", str(error))
         return codes.REHEARSED.exit
-    records: list[Record] = []
-    try:
-        for rung in rungs:
-            records.append(climb.run(rung))
-            if records[-1].failure:
-                break
-    finally:
-        _show(records, output)
     return Exit.NEGATIVE if records[-1].failure else Exit.OK
 
 

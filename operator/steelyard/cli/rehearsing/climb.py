@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic, sleep
@@ -85,16 +85,22 @@ class Climb:
         """One rung from its creation to its removal. Raises ClusterError when it cannot be created."""
         before = self._scene(rung)
         watch = _Watch(self, rung)
+        with ExitStack() as at_last:
+            at_last.callback(self._remove_at_last, rung.name)
+            try:
+                self._create(rung, at_last)
+                failure = watch.until_done()
+                return watch.record(before, self._scene(rung), failure)
+            except KeyboardInterrupt:
+                note(f"interrupted: removing {rung.name}")
+                raise
+
+    def _create(self, rung: Rung, at_last: ExitStack) -> None:
         try:
             self._kubectl.create(kinds.JOB, self._signed(rung))
-            failure = watch.until_done()
-            return watch.record(before, self._scene(rung), failure)
-        except KeyboardInterrupt:
-            note(f"interrupted: removing {rung.name}")
-            raise
-        finally:
-            with _uninterrupted():
-                self._remove_at_last(rung.name)
+        except Conflict as error:
+            at_last.pop_all()  # what is there is not ours to remove
+            raise Rehearsed(f"somebody else has just made {rung.name}") from error
 
     @property
     def _kubectl(self) -> Kubectl:
@@ -115,11 +121,12 @@ class Climb:
         return scene(_known(pods), _known(events), rung.name)
 
     def _remove_at_last(self, name: str) -> None:
-        try:
-            self._remove(name)
-        except ClusterError:
-            note(f"{name} may be left, with its GPUs: kubectl delete {kinds.JOB.plural} {name} -n {self.namespace}")
-            raise
+        with _uninterrupted():
+            try:
+                self._remove(name)
+            except ClusterError:
+                note(f"{name} may be left, with its GPUs: kubectl delete {kinds.JOB.plural} {name} -n {self.namespace}")
+                raise
 
     def _remove(self, name: str) -> None:
         """Delete a rung's job and wait until its GPUs are free for the next."""
