@@ -11,17 +11,18 @@ from dataclasses import dataclass, field, replace
 from steelyard.api import AgenticRLJob, Allocation, JobStatus
 from steelyard.balance import balance
 from steelyard.balance.model import Model
-from steelyard.balance.types import Action, Decision, Fact, Instant, Plan, Rates, Seen
+from steelyard.balance.types import Instant, Plan, Rates, Seen
 from steelyard.children.common import Images, Manifest
-from steelyard.children.render import Ending, ending, frozen_images, render
+from steelyard.children.render import ending, frozen_images, render
 from steelyard.cluster.changes import Change
 from steelyard.cluster.errors import Refused
 from steelyard.cluster.problems import line
 from steelyard.cluster.protocol import Cluster
-from steelyard.cluster.quota import Means, means
+from steelyard.cluster.quota import means
 from steelyard.cluster.records import JobKey
 from steelyard.cluster.view import View, seen
 from steelyard.metrics import Metrics
+from steelyard.resting import resting
 from steelyard.status import Tick, lacking, signed_for, status, status_of_broken, worth_writing
 from steelyard.status.narration import Event, of_changes, of_plan, of_transitions
 from steelyard.status.victims import deletion_costs
@@ -134,20 +135,6 @@ class Job:
             events = [*events, *of_transitions(old, new)]
         for event in events:
             await self._cluster.event(view, event.kind, event.reason, event.message)
-
-
-def resting(before: Seen, ended: Ending | None, has: Means) -> Plan | None:
-    """The plan of a job that is not balanced at this time; None for all others."""
-    if ended:
-        kind, why = "Ended", "the job has ended"
-    elif has.waits:
-        kind, why = "WaitingForGpus", "the job waits for GPUs of its pool"
-    elif has.quota and before.job.spec.suspend:  # on the budget of none that it has there is nothing to decide
-        kind, why = "Suspended", "the job is suspended"
-    else:
-        return None
-    rests = Fact(False, kind, why)
-    return Plan(Decision(Action.HOLD, kind, f"no change because {why}"), before.active, metrics=rests, balanced=rests)
 
 
 class Controller(Supervisor[JobKey]):

@@ -28,8 +28,8 @@ from steelyard.cluster.prometheus_access import clock, opened, operators_place
 from steelyard.cluster.quota import means
 from steelyard.cluster.store import Store
 from steelyard.cluster.view import View, seen
-from steelyard.controller import resting
 from steelyard.metrics import Prometheus
+from steelyard.resting import resting
 
 CHILDREN = tuple(kinds.BY_NAME[name] for name in ("StatefulSet", "Deployment", "Job"))
 """Of a job's children those that say how many pods there should be."""
