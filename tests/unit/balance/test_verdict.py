@@ -68,6 +68,15 @@ def test_a_recorded_revision_is_being_applied_from_the_next_tick() -> None:
     assert got.status.applied_time is not None
 
 
+@pytest.mark.parametrize(("origin", "kept"), [(Origin.USER, True), (Origin.OPERATOR, False)])
+def test_what_was_measured_when_a_users_revision_came_is_kept_to_judge_it_by(origin: Origin, kept: bool) -> None:
+    """Nobody who writes a revision by hand knows it; the balance's own have it in their spec."""
+    written = a_move(RevisionPhase.PENDING, origin=origin)
+    told = {"throughput": "2"}
+    got = judge(written, a_view(allocation=START, revisions=(written,)), steady().rates(), NOW, told)
+    assert got.status.inputs == (told if kept else {})
+
+
 def test_it_settles_once_all_its_replicas_are_ready() -> None:
     got = judged(a_move(RevisionPhase.APPLYING, applied_time=time(NOW - 9)))
     assert got.status.phase is RevisionPhase.SETTLING
