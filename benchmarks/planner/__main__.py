@@ -203,6 +203,8 @@ def main() -> int:
     assert isinstance(hardware, HardwareRow)
     libra = recorded()
     if source := os.environ.get("LIBRA"):
+        if not Path(source, "infra", "cost_model", "optimizer.py").is_file():
+            sys.exit(f"LIBRA: {source} is no checkout of NetX-lab/Libra: it has no infra/cost_model/optimizer.py")
         libra |= dict(run_libra(source))
     bench = Bench(model, hardware, libra)
     print("judged seconds of an iteration: length-blind router / router that knows every length")
