@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import inf
 
 import numpy as np
 
@@ -15,10 +14,12 @@ from steelyard.twin.cluster import Cluster
 from steelyard.twin.events import Events
 from steelyard.twin.flow import Group, Trajectory
 from steelyard.twin.jobs import job_of
+from steelyard.twin.judging import Judging
 from steelyard.twin.pods import Meter, Pod
 from steelyard.twin.profiles import Profile
 from steelyard.twin.sampler import SamplerPod
 from steelyard.twin.scrape import Prometheus, counts
+from steelyard.twin.serving import Serving
 from steelyard.twin.stages import BusPod, EnvironmentPod, RewardPod, TrainerPod
 from steelyard.twin.training import Training
 from steelyard.twin.workload import Workload
@@ -35,27 +36,28 @@ class Pipeline:
     def __init__(self, profile: Profile, allocation: Allocation, seed: int) -> None:
         self.profile, self.allocation = profile, allocation
         self._job = job_of(profile, allocation)
-        self._context_tokens, self._mean_tokens = profile.context_tokens, profile.mean_tokens
+        self._context_tokens = profile.context_tokens
         self._clock = Events()
         self._workload = Workload(profile, seed)
         self.admitted = self.open = 0
         """Trajectories so far, and those of them that are neither trained nor given up."""
         self._events = 0
         self._tasks: deque[Trajectory] = deque()
-        self._unserved: deque[Trajectory] = deque()
-        self._unscored: deque[Trajectory] = deque()
         self._free_slots: deque[tuple[EnvironmentPod, int]] = deque()
-        self._free_judges: deque[tuple[RewardPod, int]] = deque()
-        self._serving: list[SamplerPod] = []
         self._bus = BusPod(f"{self._job.metadata.name}-bus-0", self._depths)
         self._cluster = Cluster(
             self._clock, self._job, profile.cluster, self, self._make, np.random.default_rng([seed, 1])
         )
-        self._training = Training(
-            self._clock, profile, self._published, self._closed, self._again, self._cluster.remove
-        )
+        remove = self._cluster.remove
+        self._serving = Serving(self._clock, profile.cluster.sync_seconds, self._turn_ended, remove)
+        self._training = Training(self._clock, profile, self._serving.publish, self._closed, self._again, remove)
+        self._judging = Judging(self._clock, profile, self._training.add, remove)
         self._prometheus = Prometheus(
-            self._clock, profile.cluster, START, self._targets, np.random.default_rng([seed, 2])
+            self._clock,
+            profile.cluster,
+            START,
+            lambda: [self._bus, *self._cluster.pods],
+            np.random.default_rng([seed, 2]),
         )
         self._cluster.apply(allocation)
         self._admit()
@@ -98,7 +100,7 @@ class Pipeline:
     def events(self) -> int:
         """State changes simulated so far: requests that arrive, start and end, tools and judges that end, steps,
         scrapes of a pod."""
-        return self._events + self._training.step + self._prometheus.scrapes
+        return self._events + self._judging.events + self._training.step + self._prometheus.scrapes
 
     @property
     def calendar(self) -> int:
@@ -136,9 +138,9 @@ class Pipeline:
     def meters(self) -> Mapping[Stage, Meter]:
         """Exact figures of each stage so far."""
         waiting = {
-            Stage.SAMPLER: len(self._unserved),
+            Stage.SAMPLER: self._serving.waiting,
             Stage.ENVIRONMENT: len(self._tasks),
-            Stage.REWARD_SERVER: len(self._unscored),
+            Stage.REWARD_SERVER: self._judging.waiting,
             Stage.TRAINER: self._training.experience.waiting,
         }
         return {stage: self._cluster.meter(stage) + Meter(queue=waiting[stage]) for stage in Stage}
@@ -183,7 +185,7 @@ class Pipeline:
         self._ask(one)
 
     def _ask(self, one: Trajectory) -> None:
-        """The next turn, from the sampler with the fewest requests."""
+        """The next turn."""
         self._events += 1
         now, draw, turn = self._clock.now, one.draw, one.turn
         one.context += draw.inputs[turn]
@@ -192,33 +194,7 @@ class Pipeline:
         one.need = one.context + wanted / 2
         if one.pod is not None:
             one.pod.tokens.enter(now)
-        self._serve(one)
-
-    def _serve(self, one: Trajectory) -> None:
-        serving = self._serving
-        if not serving:
-            self._unserved.append(one)
-            return
-        best = serving[0]
-        least = best.held
-        for pod in serving:
-            if pod.held < least:
-                best, least = pod, pod.held
-        now = self._clock.now
-        if best.take(one, now):
-            self._clock.at(best.due, self._turns_end, best)
-
-    def _turns_end(self, pod: SamplerPod) -> None:
-        now = self._clock.now
-        if pod.due != now:
-            return  # it was set anew since
-        ended = pod.end(now)
-        if pod.due < inf:
-            self._clock.at(pod.due, self._turns_end, pod)
-        for one in ended:
-            self._turn_ended(one, now)
-        if pod.terminating and not pod.held and not pod.gone:
-            self._cluster.remove(pod)
+        self._serving.serve(one)
 
     def _turn_ended(self, one: Trajectory, now: float) -> None:
         self._events += 2  # a request began to run, and ended
@@ -254,42 +230,10 @@ class Pipeline:
             self._free_slots.append((pod, pod.lives))
         elif not pod.playing:
             self._cluster.remove(pod)
-        self._unscored.append(one)
-        self._judge()
+        self._judging.add(one)
         self._play()
 
-    # ---- rewards
-
-    def _judge(self) -> None:
-        """Give waiting trajectories to free judges."""
-        waiting, free, reward = self._unscored, self._free_judges, self.profile.reward
-        while waiting and free:
-            pod, life = free.popleft()
-            if not pod.serves or pod.lives != life:
-                continue
-            one = waiting.popleft()
-            pod.take(one, self._clock.now)
-            seconds = one.draw.judging * (one.generated / self._mean_tokens) ** reward.exponent
-            self._clock.at(self._clock.now + seconds, self._judged, (pod, life, one))
-
-    def _judged(self, subject: tuple[RewardPod, int, Trajectory]) -> None:
-        pod, life, one = subject
-        if pod.gone or pod.ready_since is None or pod.lives != life:
-            return
-        self._events += 1
-        pod.leave(one, self._clock.now)
-        if one.draw.fails:
-            pod.failed += 1
-        else:
-            pod.ok += 1
-        if not pod.terminating:
-            self._free_judges.append((pod, life))
-        elif not pod.judging:
-            self._cluster.remove(pod)
-        self._training.add(one)
-        self._judge()
-
-    # ---- the weights' way back
+    # ---- training
 
     def _closed(self, groups: int) -> None:
         """So many groups are trained or given up: others may come in."""
@@ -302,23 +246,6 @@ class Pipeline:
         factor = self.profile.factor(self.step)
         self._tasks.append(Trajectory(old.index, old.group, draw, factor, old.attempt + 1))
         self._play()
-
-    def _published(self) -> None:
-        for sampler in self._serving:
-            self._publish(sampler)
-
-    def _publish(self, pod: SamplerPod) -> None:
-        """Every sampler takes the new weights, and generates nothing meanwhile."""
-        pod.pause(self._clock.now)
-        self._clock.at(self._clock.now + self.profile.cluster.sync_seconds, self._synced, (pod, pod.lives, self.step))
-
-    def _synced(self, subject: tuple[SamplerPod, int, int]) -> None:
-        pod, life, version = subject
-        if pod.gone or pod.ready_since is None or pod.lives != life or version < self.step:
-            return
-        pod.resume(self._clock.now, version)
-        if pod.due < inf:
-            self._clock.at(pod.due, self._turns_end, pod)
 
     # ---- replicas come and go
 
@@ -335,25 +262,19 @@ class Pipeline:
     def ready(self, pod: Pod) -> None:
         """A replica starts to work (`cluster.Work`)."""
         if isinstance(pod, SamplerPod):
-            pod.version = self.step
-            self._serving.append(pod)
-            waiting, self._unserved = self._unserved, deque()
-            self._serve_all(waiting)
+            self._serving.ready(pod)
         elif isinstance(pod, EnvironmentPod):
             self._free_slots.extend([(pod, pod.lives)] * pod.slots)
             self._play()
         elif isinstance(pod, RewardPod):
-            self._free_judges.extend([(pod, pod.lives)] * pod.slots)
-            self._judge()
+            self._judging.ready(pod)
         elif isinstance(pod, TrainerPod):
             self._training.ready(pod)
 
     def drain(self, pod: Pod) -> bool:
         """A replica gets no new work; whether it has none left (`cluster.Work`)."""
         if isinstance(pod, SamplerPod):
-            if pod in self._serving:
-                self._serving.remove(pod)
-            self._serve_all(pod.hand_back(self._clock.now, running=False))
+            self._serving.drain(pod)
         elif isinstance(pod, TrainerPod):
             return self._training.drain(pod)
         return not pod.inflight
@@ -361,9 +282,7 @@ class Pipeline:
     def lose(self, pod: Pod) -> None:
         """What a replica holds is done elsewhere, from the last point that is safe (`cluster.Work`)."""
         if isinstance(pod, SamplerPod):
-            if pod in self._serving:
-                self._serving.remove(pod)
-            self._serve_all(pod.hand_back(self._clock.now, running=True))
+            self._serving.lose(pod)
         elif isinstance(pod, EnvironmentPod):
             for one in pod.playing:
                 one.lost = True
@@ -371,29 +290,15 @@ class Pipeline:
             pod.playing = {}
             self._play()
         elif isinstance(pod, RewardPod):
-            self._unscored.extendleft(reversed(pod.judging))
-            self._judge()
+            self._judging.lose(pod)
         elif isinstance(pod, TrainerPod):
             self._training.lose(pod)
 
-    def _serve_all(self, requests: Sequence[Trajectory]) -> None:
-        for one in requests:
-            if not one.lost:
-                self._serve(one)
-
-    def _targets(self) -> list[Pod]:
-        """Everything that Prometheus knows."""
-        return [self._bus, *self._cluster.pods]
-
     def _depths(self) -> tuple[float, float, float]:
         """Messages in each buffer: until they are acknowledged, those in somebody's hands too."""
-        held = {
-            stage: sum(pod.inflight for pod in self._cluster.pods if pod.stage is stage)
+        playing, judged = (
+            sum(pod.inflight for pod in self._cluster.pods if pod.stage is stage)
             for stage in (Stage.ENVIRONMENT, Stage.REWARD_SERVER)
-        }
-        uncommitted = self.step % self._job.spec.checkpoints.every_steps * self.profile.batch
-        return (
-            len(self._tasks) + held[Stage.ENVIRONMENT],
-            len(self._unscored) + held[Stage.REWARD_SERVER],
-            self._training.held + uncommitted,
         )
+        uncommitted = self.step % self._job.spec.checkpoints.every_steps * self.profile.batch
+        return len(self._tasks) + playing, self._judging.waiting + judged, self._training.held + uncommitted

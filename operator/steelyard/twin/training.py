@@ -19,7 +19,7 @@ class Training:
         self,
         clock: Events,
         profile: Profile,
-        published: Callable[[], None],
+        published: Callable[[int], None],
         closed: Callable[[int], None],
         again: Callable[[Trajectory], None],
         remove: Callable[[Pod], None],
@@ -110,7 +110,7 @@ class Training:
             self._clock.stopped = True
         if pod.terminating:
             self._save(pod)
-        self._published()
+        self._published(self.step)
         self._closed(len(groups))
         self._begin()
 
