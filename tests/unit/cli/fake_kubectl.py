@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from urllib.parse import parse_qsl, urlsplit
 
 from steelyard.cli.checking.capacity import NODE, STORAGE_CLASS
-from steelyard.cli.checking.jobs import SECRET
+from steelyard.cli.checking.templates import SECRET
 from steelyard.cluster.kinds import AUTOSCALER, BY_NAME, EVENT, JOB, LEASE, POD, POOL, QUOTA, REVISION, Kind, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning

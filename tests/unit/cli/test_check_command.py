@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,25 @@ def test_what_a_job_names_must_be_there(state: State, monkeypatch: pytest.Monkey
     assert "spec.stages.trainer.template.spec.worker.env: there is no Secret wandb" in said
     assert "spec.stages.trainer.template.spec.imagePullSecrets: there is no Secret registry" in said
     assert not any("optional-one" in one for one in said)
+
+
+NO_TEMPLATES = {
+    "names where objects are meant": ({"spec": {"imagePullSecrets": ["registry"]}}, "spec.imagePullSecrets[0]: "),
+    "an object where a list is meant": ({"spec": {"containers": {"name": "worker"}}}, "spec.containers: Input should"),
+    "no name": ({"spec": {"volumes": [{"secret": {}}]}}, "spec.volumes[0].secret.secretName: Field required"),
+    "no pod at all": ({"spec": "worker"}, 'spec: "worker": '),
+}
+
+
+@pytest.mark.parametrize(("template", "words"), NO_TEMPLATES.values(), ids=NO_TEMPLATES)
+def test_a_template_that_is_none_is_named_with_its_field(
+    state: State, template: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.objects[PATH]["spec"]["stages"]["trainer"]["template"] = template
+    code, found = check(state, monkeypatch=monkeypatch)
+    assert code == 3
+    (said,) = [one for one in found if one.code == "SY1110"]
+    assert said.message.startswith(f"spec.stages.trainer.template: {words}")
 
 
 def test_a_cluster_that_does_not_answer_is_said_once(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from steelyard.api import AgenticRLJob, Stage
+from pydantic import ValidationError
+
+from steelyard.api import AgenticRLJob, InvalidResource, Stage, explain
 from steelyard.cli import codes
+from steelyard.cli.checking import templates
 from steelyard.cli.checking.findings import Finding, Scene, failure, ok, unknown, warning
 from steelyard.cluster import kinds, records
 from steelyard.cluster.errors import Forbidden, NotFound
 from steelyard.cluster.kinds import Kind
 
-SECRET = Kind("Secret", "v1", "secrets")
-CONFIG_MAP = kinds.BY_NAME["ConfigMap"]
-CLAIM = kinds.BY_NAME["PersistentVolumeClaim"]
 PULL_PROBLEMS = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
-ENVIRONMENT_SOURCES = {
-    "secretKeyRef": SECRET,
-    "secretRef": SECRET,
-    "configMapKeyRef": CONFIG_MAP,
-    "configMapRef": CONFIG_MAP,
-}
 BAD = ("Failed", "Stalled", "Degraded", "Conflict")
 
 
@@ -63,7 +56,12 @@ def references(scene: Scene) -> Iterator[Finding]:
     kubectl, namespace = scene.session.kubectl, scene.session.namespace
     for about, job in scene.specs:
         missing = False
-        for one in referred(job):
+        try:
+            named = referred(job)
+        except InvalidResource as error:
+            yield failure(codes.BROKEN_SPEC, about, str(error))
+            continue
+        for one in named:
             try:
                 kubectl.get(one.kind.path(namespace, one.name))
             except NotFound:
@@ -76,42 +74,22 @@ def references(scene: Scene) -> Iterator[Finding]:
 
 
 def referred(job: AgenticRLJob) -> list[Reference]:
-    """Whatever is not marked as optional."""
+    """Whatever is not marked as optional. InvalidResource where a stage's template is no pod template."""
     found = []
     spec = job.spec.to_dict()
     for field in ("model", "tasks", "code"):
         source = spec.get(field) or {}
-        for key, kind in (("claim", CLAIM), ("configMap", CONFIG_MAP)):
+        for key, kind in (("claim", templates.CLAIM), ("configMap", templates.CONFIG_MAP)):
             if key in source:
                 found.append(Reference(kind, source[key]["name"], f"spec.{field}.{key}"))
     for stage in Stage:
-        template = (spec["stages"].get(stage.field) or {}).get("template") or {}
-        found += _of_template(template.get("spec") or {}, f"spec.stages.{stage.field}.template.spec")
+        where = f"spec.stages.{stage.field}.template"
+        try:
+            mentioned = templates.named(job.spec.stage(stage).template)
+        except ValidationError as error:
+            raise InvalidResource(f"{where}: {explain(error)}") from error
+        found += [Reference(kind, name, f"{where}.spec.{place}") for kind, name, place in mentioned]
     return list(dict.fromkeys(found))
-
-
-def _of_template(pod: Mapping[str, Any], where: str) -> Iterator[Reference]:
-    for secret in pod.get("imagePullSecrets") or ():
-        yield Reference(SECRET, secret["name"], f"{where}.imagePullSecrets")
-    for volume in pod.get("volumes") or ():
-        place = f"{where}.volumes"
-        if (secret := volume.get("secret")) and not secret.get("optional"):
-            yield Reference(SECRET, secret["secretName"], place)
-        if (config := volume.get("configMap")) and not config.get("optional"):
-            yield Reference(CONFIG_MAP, config["name"], place)
-        if claim := volume.get("persistentVolumeClaim"):
-            yield Reference(CLAIM, claim["claimName"], place)
-    for container in [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]:
-        yield from _of_container(container, f"{where}.{container.get('name', 'container')}")
-
-
-def _of_container(container: Mapping[str, Any], where: str) -> Iterator[Reference]:
-    sources = [one.get("valueFrom") or {} for one in container.get("env") or ()]
-    sources += list(container.get("envFrom") or ())
-    for source in sources:
-        for key, kind in ENVIRONMENT_SOURCES.items():
-            if (found := source.get(key)) and not found.get("optional"):
-                yield Reference(kind, found["name"], f"{where}.env")
 
 
 def images(scene: Scene) -> Iterator[Finding]:
