@@ -16,7 +16,7 @@ from steelyard.cluster.apply import Applier
 from steelyard.cluster.audit import Audit
 from steelyard.cluster.changes import Change
 from steelyard.cluster.client import Client, Lane, Patch
-from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Unavailable
+from steelyard.cluster.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from steelyard.cluster.events import event_about
 from steelyard.cluster.informer import Informer
 from steelyard.cluster.kinds import Kind, Object
@@ -121,8 +121,7 @@ class KubernetesCluster:
             answer = await self._client.create(kinds.REVISION, body, Lane.STATUS)
         except Conflict:
             answer = await self._client.get(kinds.REVISION.path(namespace, name))
-            if not any(ref["uid"] == job.metadata.uid for ref in answer["metadata"].get("ownerReferences") or ()):
-                raise Unavailable(f"AllocationRevision {name} of an earlier job is not gone yet") from None
+            _check_ours(answer, job)
         self.store.put(kinds.REVISION, answer)
         await self._prune(job)
         return AllocationRevision.from_cluster(answer)
@@ -223,3 +222,17 @@ def _is_stuck(pod: Pod, now: Instant) -> bool:
     """Whether a pod has a node and nothing came of it for a while."""
     waits = pod.bound and not (pod.started or pod.ended or pod.terminating or pod.problem)
     return waits and now - pod.created > STUCK_SECONDS
+
+
+def _check_ours(entry: Object, job: AgenticRLJob) -> None:
+    """That the entry with the next name was recorded for this job, by an operator that was killed before it heard so.
+
+    Raises Refused for one that somebody wrote without saying whose it is, Unavailable for one that will go or be read.
+    """
+    metadata = entry["metadata"]
+    owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
+    if not owners and LABEL_JOB not in (metadata.get("labels") or {}):
+        wanted = f"give it the label {LABEL_JOB}: {job.metadata.name}, or delete it"
+        raise Refused(f"AllocationRevision {metadata['name']} has the next name and belongs to no job: {wanted}")
+    if job.metadata.uid not in owners:
+        raise Unavailable(f"AllocationRevision {metadata['name']} of an earlier job is not gone yet")

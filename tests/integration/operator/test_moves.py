@@ -125,6 +125,23 @@ def test_an_operator_killed_between_record_and_apply_finishes_the_same_move_once
     assert operated.objects()["Deployment", SAMPLERS]["metadata"]["generation"] == before + 1
 
 
+def test_an_entry_by_hand_without_its_label_is_told_until_it_has_it(operated: Operated) -> None:
+    """It has the name that the operator's next entry would have, and nothing says whose ledger it belongs to."""
+    operated.start()
+    held = operated.objects()["AllocationRevision", "calculator-1"]["spec"]["allocation"]["after"]
+    entry = by_hand(2, held, held)
+    labels = entry["metadata"].pop("labels")
+    operated.server.apply([entry], operated.namespace)
+
+    operated.change(fixed(sampler={"whole": 1}))
+    operated.until("it is told", lambda: "calculator-2" in operated.condition("Degraded").get("message", ""))
+    assert "label steelyard.dev/job: calculator" in operated.condition("Degraded")["message"]
+    assert operated.replicas()[SAMPLERS] == 2, "nothing is applied that no entry holds"
+
+    operated.server.patch("AllocationRevision", operated.namespace, "calculator-2", {"metadata": {"labels": labels}})
+    operated.until("nothing is wrong any more", lambda: operated.has("Degraded", "False"))
+
+
 def test_an_edited_child_is_repaired_and_the_event_says_who_it_was(operated: Operated) -> None:
     """ai-dynamo/dynamo#4420: a child edited by hand while the planner believes it is at its target."""
     operated.start()
