@@ -66,13 +66,26 @@ class GpuTime:
 
 
 def prices_of(record: Record) -> Prices | None:
-    """GPUs a replica, by stage and profile; None when the job is gone and nobody says."""
-    if record.job is None:
+    """GPUs a replica, by stage and profile; None when the job is gone, or its spec lacks a profile that ran."""
+    if record.job is None or unpriced(record):
         return None
     return {
         stage: {name: float(gpus) for name, gpus in profiles.items()}
         for stage, profiles in record.job.spec.gpu_prices.items()
     }
+
+
+def unpriced(record: Record) -> list[Slot]:
+    """Profiles that had replicas and that the job's spec has no more: nothing says how many GPUs they took."""
+    if record.job is None:
+        return []
+    ran = {
+        slot
+        for found in (replicas(record), asked_for(record.revisions, record.grid))
+        for slot in found
+        if any(found[slot])
+    }
+    return sorted((stage, profile) for stage, profile in ran if profile not in record.job.spec.stage(stage).profiles)
 
 
 def gpu_time(record: Record, prices: Prices) -> GpuTime:

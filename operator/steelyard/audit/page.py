@@ -8,7 +8,7 @@ from typing import Any
 from steelyard.api import Stage
 from steelyard.audit.coarse import coarse
 from steelyard.audit.drawings import STATE_WORDS, STATES, Chart, blame, chart, edges, held_back, lanes, marks
-from steelyard.audit.gputime import kind
+from steelyard.audit.gputime import kind, unpriced
 from steelyard.audit.histogram import spread
 from steelyard.audit.pictures import arrows, gpu_bars, nodes, tool_ranges, way_bar
 from steelyard.audit.record import Record, Values
@@ -58,6 +58,7 @@ def page(of: Audit, document: str) -> str:
         pressure=tuple(_pressure(of.record)),
         claims=_claims(of.record),
         unread=[words for figure, words in PRESSURES.items() if not of.record.of(figure)],
+        unpriced=unpriced(of.record),
         gpu_bars=gpu_bars(of.time) if of.time else (),
         largest=max((figure for one in of.moves for figure in (one.before, one.after) if figure), default=1.0),
         bounds_yaml=yaml_of(of.bounds),

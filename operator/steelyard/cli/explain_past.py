@@ -25,7 +25,7 @@ class Past:
     throughput: float | None
     """Trajectories per second that were measured then."""
     tried: Tried | None
-    """What the gates say of it with the figures of then and the spec of now; None where none were recorded."""
+    """What the gates say of it with the figures of then and the spec of now; None where either does not tell."""
 
 
 def explained(looked: Looked, job: AgenticRLJob, which: str | None, at: datetime | None) -> Past | None:
@@ -51,6 +51,12 @@ def _tried(
     model, move = model_of(revision.spec.inputs), revision.spec.allocation
     if model is None or throughput <= 0 or move.before == move.after:
         return None
+    if not all(
+        profile in job.spec.stage(stage).profiles
+        for of in (move.before, move.after)
+        for stage, profile, _ in of.entries()
+    ):
+        return None  # the spec says no more what a replica of it takes
     one = candidate_of(model, job.spec, move.before, move.after)
     case = Case(one, model, job.spec, earlier, throughput, None, made_at(revision) or 0.0)
     return Tried(one, tuple(gate(case) for gate in GATES))

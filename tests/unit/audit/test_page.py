@@ -97,6 +97,12 @@ def test_a_gap_breaks_the_lane_and_the_line() -> None:
     assert len(re.findall(r'<polyline class="line"', text)) == 2
 
 
+def test_gpus_of_a_profile_that_the_spec_has_no_more_are_not_known_and_never_none() -> None:
+    record = a_record({"replicas": [replicas([1] * 4), replicas([1] * 4, "trainer", "old")]})
+    assert audit(record).time is None
+    assert "the job's spec says no more how many GPUs a replica had of trainer old." in drawn(record)
+
+
 def test_what_the_lines_over_the_lanes_show_is_there_as_text() -> None:
     text = " ".join(re.sub(r"<[^>]+>", " ", drawn(recorded())).split())
     (told,) = re.findall(r"Held back, as the waits tell: (.+?)\.", text)

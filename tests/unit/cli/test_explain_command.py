@@ -181,6 +181,25 @@ def test_a_decision_of_the_past_has_its_inputs_gates_and_outcome(
     assert found.inputs["throughput"] == 2.0
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("explain", "calculator", "--revision", "2"), ("explain", "calculator"),
+     ("why-not", "calculator", "--stage", "sampler", "--to", "3")],
+    ids=lambda arguments: " ".join(arguments),
+)  # fmt: skip
+def test_a_gpu_profile_that_the_spec_has_no_more_hides_no_decision(
+    world: World, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its price is gone, so the gates cannot be asked again; the ledger still tells."""
+    state = world.state()
+    for profile in state.objects[PATH]["spec"]["stages"]["sampler"]["gpuProfiles"]:
+        profile["name"] = f"new-{profile['name']}"
+    code, out, _ = steelyard(state, *arguments, monkeypatch=monkeypatch)
+    assert code in (0, 3)
+    assert "environment 1 -> 2" in out or "sampler has 2 replicas" in out or "DECISION" in out
+    assert "GATES" not in out
+
+
 def test_a_revision_that_is_not_there_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = explain(world.state(), "--revision", "77", monkeypatch=monkeypatch)
     assert (code, out) == (6, "")

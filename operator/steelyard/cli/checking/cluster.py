@@ -71,12 +71,14 @@ def operator(scene: Scene) -> Iterator[Finding]:
 def _lease(scene: Scene, namespace: str) -> Iterator[Finding]:
     about = f"Lease {namespace}/{LEASE_NAME}"
     try:
-        spec = scene.session.kubectl.get(kinds.LEASE.path(namespace, LEASE_NAME))["spec"]
+        spec = scene.session.kubectl.get(kinds.LEASE.path(namespace, LEASE_NAME)).get("spec") or {}
     except NotFound:
-        yield failure(codes.STALE_LEASE, about, "there is none: no operator has ever acted here")
-        return
+        spec = {}
     except Forbidden as error:
         yield unknown(about, f"not looked at: {error}")
+        return
+    if "renewTime" not in spec:
+        yield failure(codes.STALE_LEASE, about, "nobody has ever held it: no operator has acted here")
         return
     renewed, holder = datetime.fromisoformat(spec["renewTime"]), spec.get("holderIdentity") or "nobody"
     late = (now() - renewed).total_seconds() > 2 * int(spec.get("leaseDurationSeconds") or 15)
