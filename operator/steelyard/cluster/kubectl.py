@@ -59,12 +59,11 @@ class Kubectl:
         return [self.program, *(f"{name}={value}" for name, value in options.items() if value), *arguments]
 
     def run(self, *arguments: str, stdin: str | None = None) -> str:
-        """Standard output; ClusterError when kubectl ends with another status than 0."""
+        """Standard output; ClusterError when kubectl ends with another status than 0, or nobody answers it in time."""
+        argv = self.argv(*arguments, f"--request-timeout={REQUEST_SECONDS}s")
         how: dict[str, Any] = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
         try:
-            done = subprocess.run(
-                self.argv(*arguments), capture_output=True, text=True, encoding="utf-8", check=False, **how
-            )
+            done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=False, **how)
         except OSError as error:
             raise NoKubectl(f"{self.program}: {error.strerror}") from error
         if done.returncode:
@@ -129,7 +128,7 @@ class Kubectl:
     def get(self, path: str, **params: str) -> Object:
         """What the API server answers to a GET of `path`."""
         query = f"?{urlencode(params)}" if params else ""
-        return _object(self.run("get", f"--raw={path}{query}", f"--request-timeout={REQUEST_SECONDS}s"))
+        return _object(self.run("get", f"--raw={path}{query}"))
 
     def objects(
         self, kind: Kind, namespace: str | None = None, *, selector: str = "", fields: str = ""

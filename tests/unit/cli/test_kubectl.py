@@ -98,6 +98,7 @@ def test_a_patch_names_the_kind_with_its_version_and_whose_it_is(
         "--field-manager=steelyard-cli",
         "--dry-run=server",
         "--output=json",
+        "--request-timeout=20s",
     ]
 
 
@@ -107,7 +108,7 @@ def test_a_deletion_is_of_the_object_that_was_seen(
     answers(monkeypatch, {})
     monkeypatch.setenv("STDIN", str(tmp_path / "stdin"))
     Kubectl(program=str(program)).delete(JOB, "team", "calculator", uid="u-1")
-    assert asked()[-1] == "--filename=-"
+    assert asked()[-2:] == ["--filename=-", "--request-timeout=20s"], "a server that hangs is not waited for"
     assert json.loads((tmp_path / "stdin").read_text()) == {"preconditions": {"uid": "u-1"}}
 
 
