@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import os
-import signal
-import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from steelyard.cli import codes
-from steelyard.cli.output import complain
+from steelyard.cli import process
 from steelyard.cli.session import with_session
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -108,15 +102,5 @@ def root(
 
 def main() -> None:
     """Entry point of the console scripts."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # as kubectl writes, in any locale
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` wants it ignored
-            signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what a command started ends with it
-    plugin = Path(sys.argv[0]).name == "kubectl-steelyard"
-    try:
-        app(prog_name="kubectl steelyard" if plugin else None)
-    except OSError as error:
-        complain(codes.MACHINE, error.filename or "", error.strerror or str(error))
-        os._exit(codes.MACHINE.exit)  # what is left in a stream cannot be written at the end either
+    with process.prepared():
+        app(prog_name=process.name())

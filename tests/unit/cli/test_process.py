@@ -85,6 +85,22 @@ def test_a_reader_that_has_enough_is_no_failure_worth_a_word(environment: dict[s
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [(["status", "-n", "default"], 1, 0), (["status", "-n", "../x"], 2, 2), (["rehearse", "-"], 0, 2)],
+    ids=["stdout", "stderr", "stdin"],
+)
+def test_a_stream_that_is_closed_is_as_one_that_nobody_reads(
+    environment: dict[str, str], arguments: list[str], closed: int, code: int
+) -> None:
+    argv = [*PROGRAM, *arguments]
+    done = subprocess.run(
+        argv, stderr=subprocess.PIPE, env=environment, timeout=SECONDS, check=False, preexec_fn=lambda: os.close(closed)
+    )
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+
+
 def test_data_is_utf_8_whatever_the_locale(environment: dict[str, str]) -> None:
     narrow = {**environment, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(STATUS, capture_output=True, env=narrow, timeout=SECONDS, check=False)
