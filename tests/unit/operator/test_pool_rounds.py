@@ -88,6 +88,11 @@ LENDING: dict[str, tuple[dict[str, Any], list[Member], dict[str, int]]] = {
         [a_member("a"), a_member("b")],
         {"a": 3, "b": 3},
     ),
+    "the weight of a queue is divided among its jobs": (
+        {"gpus": 12, "queues.0.priority": 0, "queues.1.priority": 0},
+        [a_member("a", least=1), a_member("b", least=1), a_member("c", "high", least=1)],
+        {"a": 3, "b": 3, "c": 6},
+    ),
     "a guarantee holds against a higher priority": (
         {"queues.1.guaranteedGpus": 3},
         [a_member("a", "high"), a_member("b")],
