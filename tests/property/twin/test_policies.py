@@ -1,6 +1,7 @@
 """The baselines do what docs/decisions/0013 says they do."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -86,6 +87,16 @@ def test_libra_moves_gpus_to_rollout_when_lengths_grow_and_leaves_the_judges_alo
     assert libra._applied.sampler > 8
     assert libra._applied.reward == 4
     assert libra._applied.gpus(libra.profile) <= 48
+
+
+def test_libra_rests_for_a_step_after_a_plan() -> None:
+    libra, start = a_libra(), Units(8, 4, 7)
+    seen = []
+    for step in (140, 141, 142):
+        libra._core = start  # as if the plan before had done nothing, so that there is always one to make
+        libra.decide(SimpleNamespace(step=step))  # type: ignore[arg-type]
+        seen.append(libra._applied != start)
+    assert seen == [True, False, True]
 
 
 def test_libra_refuses_what_one_iteration_does_not_pay() -> None:
