@@ -106,12 +106,6 @@ class StageWindow:
     missing: tuple[str, ...] = ()
     """Ready pods without fresh data."""
 
-    @property
-    def coverage(self) -> float | None:
-        """Share of the pods that should have data which do, None when there is no such pod at all."""
-        total = len(self.pods) + len(self.missing)
-        return len(self.pods) / total if total else None
-
     def time_in(self, *states: str) -> float:
         return sum(pod.time_in(*states) for pod in self.pods)
 

@@ -51,7 +51,6 @@ def test_a_pod_without_series_is_missing_and_named() -> None:
     """kedacore/keda#3064: an empty result is unknown, never 0."""
     sheet = steady().without(signals.STAGE_SECONDS, "reward-server-whole-0")
     observed = observe(a_view(), sheet.rates(), NOW)
-    assert observed.stages[Stage.REWARD_SERVER].coverage == 0.0
     assert observed.stages[Stage.REWARD_SERVER].rate() is None
     assert observed.missing == ("reward-server has no fresh metrics from 1 of 1 pods (reward-server-whole-0)",)
 
@@ -65,7 +64,8 @@ def test_a_stale_series_is_missing() -> None:
 def test_one_sampler_of_two_is_partial_coverage() -> None:
     sheet = steady(samplers=2).without(signals.TOKENS_GENERATED, "sampler-whole-1")
     observed = observe(a_view(), sheet.rates(), NOW)
-    assert observed.stages[Stage.SAMPLER].coverage == 0.5
+    assert [pod.pod.name for pod in observed.stages[Stage.SAMPLER].pods] == ["sampler-whole-0"]
+    assert observed.missing == ("sampler has no fresh metrics from 1 of 2 pods (sampler-whole-1)",)
 
 
 def test_a_live_series_with_rate_zero_is_idle_not_missing() -> None:
@@ -127,7 +127,7 @@ def test_messages_in_hand_are_no_backlog() -> None:
 def test_no_metrics_and_no_pods_are_no_error() -> None:
     observed = observe(a_view(allocation=Allocation(), pods=[]), Rates(), NOW)
     assert observed.throughput is None
-    assert observed.stages[Stage.TRAINER].coverage is None
+    assert observed.missing == ()
 
 
 def test_a_restarted_trainer_does_not_count_backwards() -> None:
