@@ -2,7 +2,10 @@
 
 import pytest
 
-from steelyard.twin.compare import POLICIES, compare, play
+from steelyard.api import Allocation, Stage
+from steelyard.twin.compare import POLICIES, _best, compare, play
+from steelyard.twin.engine import Pipeline
+from steelyard.twin.jobs import SAMPLER
 from steelyard.twin.policies import static
 from steelyard.twin.policies.split import Units
 from steelyard.twin.policies.static import hindsight, initial, uniform
@@ -16,6 +19,33 @@ def test_the_best_static_split_is_no_worse_than_those_next_to_it() -> None:
     reached = run(short, Static(), 1, found.allocation(short)).throughput
     for other in (Units(found.sampler - 2, found.reward, found.blocks + 1), uniform(short)):
         assert run(short, Static(), 1, other.allocation(short)).throughput <= reached
+
+
+def test_the_search_climbs_from_a_poor_split_by_small_exchanges() -> None:
+    short = small("steady", steps=4)
+    poor = Units(2, 4, 4)
+    near = [*static._neighbours(short, poor)]
+    assert Units(2, 4, 4) not in near
+    assert all(other.gpus(short) <= short.gpus and abs(other.blocks - poor.blocks) <= 1 for other in near)
+    found = static._search(short, 1, [poor])
+    fast, slow = (run(short, Static(), 1, of.allocation(short)).throughput for of in (found, poor))
+    assert fast > slow
+
+
+class Worse(Static):
+    """Gives away all samplers but one."""
+
+    interval_seconds = 60.0
+
+    def decide(self, pipeline: Pipeline) -> Allocation | None:
+        return pipeline.allocation.replace(Stage.SAMPLER, {SAMPLER: 1})
+
+
+def test_of_several_ways_to_configure_a_baseline_the_best_counts() -> None:
+    short = small("steady", steps=4)
+    best = _best(short, "keda", 1, [Worse(), Static(), Worse()])
+    assert best.run.moves == 0
+    assert len(best.run.changes) == 1
 
 
 def test_hindsight_is_at_least_as_fast_over_the_run_as_the_split_for_the_start() -> None:

@@ -133,6 +133,14 @@ def test_the_oracle_goes_to_the_best_split_when_it_pays() -> None:
     assert reached == pytest.approx(best, rel=0.002)
 
 
+def test_the_oracle_stays_where_too_little_of_the_run_is_left_to_pay_for_the_move() -> None:
+    wide = profile("steady")
+    best = Units.of(wide, best_split(wide))
+    nearly = replace(best, sampler=best.sampler - 1)
+    moves = [Oracle(wide, nearly, 0.01).decide(SimpleNamespace(step=step)) for step in (0, wide.steps - 1)]  # type: ignore[arg-type]
+    assert [move is not None for move in moves] == [True, False]
+
+
 def test_the_operator_starts_from_the_split_of_static_initial() -> None:
     short = small(gpus=16, steps=2)
     start = initial(short, 1).allocation(short)
