@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from steelyard.cli import process
-from steelyard.cli.session import with_session
+from steelyard.cli.session import SHARED, with_session
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 GROUPS = {
@@ -54,6 +54,14 @@ class Commands(TyperGroup):
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**{**how, "commands": dict.fromkeys(COMMANDS)})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Whom to ask about which namespace may stand before the command, too, as with kubectl."""
+        before: list[str] = []
+        while args and args[0].partition("=")[0] in SHARED:
+            taken = 1 if "=" in args[0] else 2
+            before, args = [*before, *args[:taken]], args[taken:]
+        return super().parse_args(ctx, [*args[:1], *before, *args[1:]])
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - the group's signature
         if cmd_name not in COMMANDS:

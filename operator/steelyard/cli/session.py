@@ -22,6 +22,9 @@ from steelyard.cluster.errors import ClusterError, NotFound, NotServed
 from steelyard.cluster.kinds import Object
 from steelyard.cluster.kubectl import Kubectl, from_environment
 
+SHARED = ("-n", "--namespace", "--context", "--kubeconfig", "--as")
+"""The options of every command with a session; each takes a value."""
+
 
 @dataclass(frozen=True)
 class Session:

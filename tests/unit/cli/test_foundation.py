@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from steelyard.cli import COMMANDS, app, output
 from steelyard.cli.codes import CODES, Exit
 from steelyard.cli.output import Cell, Column, Format, Tinted, Tone
-from steelyard.cli.session import MEANINGS, Session, with_session
+from steelyard.cli.session import MEANINGS, SHARED, Session, with_session
 from steelyard.cluster import errors
 from steelyard.cluster.errors import ClusterError
+from tests.unit.cli.fake_kubectl import FakeKubectl, State
 from tests.unit.test_documented import understood_by_steelyard
 
 ROOT = Path(__file__).parents[3]
@@ -52,6 +53,23 @@ def test_a_session_has_the_options_of_kubectl() -> None:
         *("--name", "me", "-n", "team", "--context", "prod", "--kubeconfig", "/k", "--as", "her", "-o", "wide")
     )
     assert (code, out) == (0, "me team prod /k her wide\n")
+
+
+def test_the_options_of_kubectl_may_stand_before_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, asked = State(), list[tuple[str, ...]]()
+
+    def kubectl(*who: str) -> FakeKubectl:
+        asked.append(who)
+        return FakeKubectl(state)
+
+    monkeypatch.setattr("steelyard.cli.session.from_environment", kubectl)
+    for namespace in (["-n", "team"], ["--namespace=team"]):
+        options = [*namespace, "--context", "prod", "--kubeconfig=/k", "--as", "her"]
+        assert CliRunner().invoke(app, [*options, "status", "-o", "name"]).exit_code == 0
+    assert asked == [("prod", "/k", "her")] * 2
+    assert all("/namespaces/team/" in call[1] for call in state.calls)
+    assert all(f" {option}" in command_help("status") for option in SHARED)
+    assert CliRunner().invoke(app, ["-n", "team"]).exit_code == 2
 
 
 def test_what_a_command_returns_is_its_exit_code() -> None:
