@@ -84,7 +84,7 @@ def test_every_drawing_stays_in_its_box_and_has_a_name() -> None:
     assert len(drawings) > 8
     for drawing in drawings:
         width, height = map(float, drawing.get("viewBox", "").split()[2:])
-        assert drawing.get("aria-label") is not None
+        assert drawing.get("aria-label")
         for shape in drawing.iter():
             numbers = [float(one) for one in re.findall(r"-?[\d.]+", shape.get("points", ""))]
             assert all(-1 <= x <= width + 1 for x in numbers[::2])

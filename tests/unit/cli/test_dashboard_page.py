@@ -106,6 +106,12 @@ def test_a_line_breaks_where_no_page_was_open(state: State) -> None:
     assert len(re.findall("polyline", html.split('aria-label="trajectories trained"')[1].split("</svg>")[0])) == 2
 
 
+def test_every_drawing_has_a_name_for_who_cannot_see_it(board: Board) -> None:
+    names = re.findall(r'<svg[^>]* aria-label="([^"]*)"', [shown(board) for _ in range(2)][-1])
+    assert "sampler at work" in names
+    assert all(names)
+
+
 def test_pages_that_are_open_share_one_look(state: State) -> None:
     board = Board(Session(FakeKubectl(state)), "default", lambda: 100.0)
     board.jobs()
