@@ -37,13 +37,18 @@ def operators(kubectl: Kubectl) -> list[Object]:
         return kubectl.objects(BY_NAME["Deployment"], USUAL_NAMESPACE, selector=OPERATOR)
 
 
+def setting(deployment: Object, variable: str) -> str | None:
+    """What an operator's Deployment says of one of its settings; None when it leaves it at its default."""
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    env = (one for container in containers for one in container.get("env") or ())
+    return next((one["value"] for one in env if one["name"] == variable and one.get("value")), None)
+
+
 def operators_place(kubectl: Kubectl) -> Place:
     """Where the operator itself reads, as its Deployment says. Raises ClusterError, or NoPrometheus."""
     for deployment in operators(kubectl):
-        for container in deployment["spec"]["template"]["spec"]["containers"]:
-            for variable in container.get("env") or ():
-                if variable["name"] == VARIABLE and variable.get("value"):
-                    return place_of(variable["value"], from_inside=True)
+        if url := setting(deployment, VARIABLE):
+            return place_of(url, from_inside=True)
     raise NoPrometheus(f"no Deployment with the label {OPERATOR} says {VARIABLE}: name the place with --prometheus")
 
 

@@ -13,7 +13,7 @@ from steelyard.cli.checking.capacity import NODE, STORAGE_CLASS
 from steelyard.cli.checking.cluster import DEPLOYMENT
 from steelyard.cluster.errors import Unreachable
 from steelyard.cluster.kinds import BY_NAME, JOB, LEASE, POD
-from tests.unit.cli.fake_kubectl import FakeKubectl, State
+from tests.unit.cli.fake_kubectl import FakeKubectl, State, put
 from tests.unit.cli.well import API, PATH, a_quota, check, series, well
 from tests.unit.cli.world import Answering, one_of, steelyard
 
@@ -45,6 +45,17 @@ def test_a_cluster_in_which_all_is_well_ends_with_0(state: State, monkeypatch: p
     assert [one for one in found if one.level != "ok"] == []
     assert code == 0
     assert {one.category for one in found} == {"cluster", "operator", "rights", "metrics", "capacity", "jobs"}
+
+
+def test_the_lease_is_the_one_that_the_operator_says(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a release by another name."""
+    lease = state.objects.pop(LEASE_PATH)
+    put(state, {**lease, "metadata": {"name": "balance-steelyard-operator", "namespace": "steelyard-system"}})
+    (container,) = state.objects[OPERATOR]["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": "STEELYARD_LEASE_NAME", "value": "balance-steelyard-operator"}]
+    _, found = check(state, monkeypatch=monkeypatch)
+    (said,) = [one for one in found if one.object.startswith("Lease ")]
+    assert (said.level, said.object) == ("ok", "Lease steelyard-system/balance-steelyard-operator")
 
 
 def stale(state: State) -> None:

@@ -13,7 +13,7 @@ from steelyard.cli.checking.findings import Finding, Scene, failure, ok, unknown
 from steelyard.cluster import kinds
 from steelyard.cluster.errors import Forbidden, NotFound
 from steelyard.cluster.kinds import Kind
-from steelyard.cluster.prometheus_access import OPERATOR, operators
+from steelyard.cluster.prometheus_access import OPERATOR, operators, setting
 
 OLDEST_MINOR = 30
 """CRDs with the validation that ours uses are refused by older API servers."""
@@ -21,6 +21,7 @@ CRD = Kind("CustomResourceDefinition", "apiextensions.k8s.io/v1", "customresourc
 CLUSTER_ROLE = Kind("ClusterRole", "rbac.authorization.k8s.io/v1", "clusterroles")
 DEPLOYMENT = kinds.BY_NAME["Deployment"]
 LEASE_NAME = "steelyard-operator"
+"""Of an operator that says no other."""
 TO_READ = (
     (kinds.JOB, "list", ""), (kinds.REVISION, "list", ""), (kinds.POD, "list", ""), (kinds.EVENT, "list", ""),
     (DEPLOYMENT, "list", ""), (kinds.POD, "get", "log"),
@@ -65,13 +66,13 @@ def operator(scene: Scene) -> Iterator[Finding]:
             yield ok(about, f"ready, {deployment['spec']['template']['spec']['containers'][0]['image']}")
         else:
             yield failure(codes.NO_OPERATOR, about, f"{ready} replicas are ready, one must be")
-        yield from _lease(scene, metadata["namespace"])
+        yield from _lease(scene, metadata["namespace"], setting(deployment, "STEELYARD_LEASE_NAME") or LEASE_NAME)
 
 
-def _lease(scene: Scene, namespace: str) -> Iterator[Finding]:
-    about = f"Lease {namespace}/{LEASE_NAME}"
+def _lease(scene: Scene, namespace: str, name: str) -> Iterator[Finding]:
+    about = f"Lease {namespace}/{name}"
     try:
-        spec = scene.session.kubectl.get(kinds.LEASE.path(namespace, LEASE_NAME)).get("spec") or {}
+        spec = scene.session.kubectl.get(kinds.LEASE.path(namespace, name)).get("spec") or {}
     except NotFound:
         spec = {}
     except Forbidden as error:
