@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.api import Stage
+from steelyard.api import Stage, Verdict
 from steelyard.twin.jobs import demand, split
 from steelyard.twin.profiles import Spread, profile
-from steelyard.twin.run import Steelyard, run
+from steelyard.twin.run import Static, Steelyard, run
 from tests.unit.twin.builders import a_profile, finished, flow_only
 
 pytestmark = pytest.mark.timeout(600)
@@ -71,3 +71,14 @@ def test_on_drift_the_balance_moves_capacity_to_the_samplers_in_few_moves() -> N
     assert last.replicas(Stage.SAMPLER) >= 1.5 * first.replicas(Stage.SAMPLER)
     assert 1 <= done.moves <= 15
     assert len(policy.revisions) == len(done.changes)
+
+
+def test_replicas_that_die_and_scrapes_that_are_lost_neither_stop_the_balance_nor_make_it_flap() -> None:
+    """Each replica dies every half an hour, its counters start anew; one scrape in ten is lost."""
+    rough = replace(profile("drift").cluster, hours_between_failures=0.5, dropped_scrapes=0.1)
+    setup = replace(profile("drift"), steps=40, cluster=rough)
+    start, policy = split(setup, 8, 4, 28), Steelyard(setup)
+    balanced, fixed = (run(setup, one, 1, start) for one in (policy, Static()))
+    assert balanced.throughput > 1.2 * fixed.throughput
+    assert balanced.moves <= 15
+    assert Verdict.ROLLED_BACK not in {revision.status.verdict for revision in policy.revisions}
