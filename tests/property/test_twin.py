@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from steelyard.api import Stage, Verdict
-from steelyard.twin.jobs import demand, split
+from steelyard.twin.jobs import SAMPLER, demand, split, truth
 from steelyard.twin.profiles import Spread, profile
 from steelyard.twin.run import Static, Steelyard, run
 from tests.unit.twin.builders import a_profile, finished, flow_only
@@ -46,6 +46,16 @@ def test_rollout_work_grows_with_length_as_published() -> None:
         costs.append((ends[-1] - ends[5]) / (18 * setup.batch))
         assert demand(drift, step).tokens == pytest.approx(2500 if step == 0 else 11_500, rel=0.03)
     assert costs[1] / costs[0] == pytest.approx((11.5 / 2.5) ** 1.31, rel=0.03)
+
+
+def test_the_true_model_knows_what_a_saturated_sampler_does() -> None:
+    """Within what docs/decisions/0012 says, at the lengths of the end of `drift`."""
+    long = profile("drift").turn_tokens * profile("drift").factor(149)
+    setup = flow_only(steps=60, prompts_per_step=16, environments=18, turn_tokens=long, failed_share=0.0)
+    pipeline = finished(setup, split(setup, 1, 1, 4))
+    ends = pipeline.step_ends
+    reached = 40 * setup.batch * setup.mean_tokens / (ends[-1] - ends[19])
+    assert 0 <= reached / truth(setup, 0).capacities.latency[SAMPLER].capacity - 1 < 0.1
 
 
 def test_busy_time_is_units_times_service_demand() -> None:
