@@ -213,10 +213,17 @@ def pod(obj: Mapping[str, Any]) -> Pod:
         ended=phase in ("Succeeded", "Failed"),
         created=datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(),
         stray=_owner(metadata) is None,
-        started=any("running" in (c.get("state") or {}) or c.get("lastState") for c in containers(status)),
+        started=_started(status),
         problem=None if ready else problem(status),
         last_words=last_words(status),
     )
+
+
+def _started(status: Mapping[str, Any]) -> bool:
+    """Whether something of it runs, was restarted, or has done its work; an init container's is only the way to it."""
+    if any("running" in (one.get("state") or {}) or one.get("lastState") for one in containers(status)):
+        return True
+    return any("terminated" in (one.get("state") or {}) for one in status.get("containerStatuses") or ())
 
 
 def autoscaled_deployment(obj: Mapping[str, Any]) -> str | None:

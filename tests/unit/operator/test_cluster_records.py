@@ -55,6 +55,27 @@ def test_why_a_pod_does_not_work(case: str) -> None:
     assert pod(a_pod(status)).problem == want
 
 
+BEFORE_IT = {"initContainerStatuses": [{"name": "fetch", "state": {"terminated": {"exitCode": 0}}}]}
+STARTED: dict[str, tuple[dict[str, Any], bool]] = {
+    "its container is being created": (container({"waiting": {"reason": "ContainerCreating"}}), False),
+    "what comes before its container has ended": (
+        {**BEFORE_IT, **container({"waiting": {"reason": "PodInitializing"}})},
+        False,
+    ),
+    "it runs": (container({"running": {}}), True),
+    "it will run again": (container(CRASH_LOOP, NO_ENTRYPOINT), True),
+    "its work is done and the pod's phase not written yet": (container({"terminated": {"exitCode": 0}}), True),
+}
+
+
+@pytest.mark.parametrize("case", STARTED)
+def test_whether_a_pod_ever_ran(case: str) -> None:
+    """What never ran may be stuck, and then its events are asked why."""
+    status, want = STARTED[case]
+
+    assert pod(a_pod(status)).started == want
+
+
 def test_the_gpus_of_a_pod_are_what_it_was_made_with() -> None:
     """Whatever the spec says by now."""
     assert pod(a_pod({}, annotations={"steelyard.dev/gpus": "500m"})).gpus == Fraction(1, 2)
