@@ -86,7 +86,7 @@ def requests(of: StageSpec) -> dict[str, dict[str, Fraction]]:
     only what the largest of them needs more counts. What cannot be read counts nothing: the API server refuses it.
     """
     pod = _mapping(_mapping(of.template).get("spec"))
-    containers = {one.get("name"): _requested(one) for one in _objects(pod.get("containers"))}
+    containers = {str(one.get("name")): _requested(one) for one in _objects(pod.get("containers"))}
     worker, others = containers.pop(WORKER, {}), _total(containers.values())
     first = [_requested(one) for one in _objects(pod.get("initContainers"))]
     shapes = {one.name: {name: _amount(value) for name, value in one.resources.items()} for one in of.gpu_profiles}

@@ -3,6 +3,7 @@
 The rule: objects are merged key by key; lists whose entries have an identity (containers, volumes, env and ports by
 `name`, volumeMounts by `mountPath`) are merged entry by entry, new entries at the end; every other list and every
 scalar of the user replaces ours; null removes. The worker's container is called `worker`. Labels of ours stay.
+What has no place in a pod template is left in, for the API server to refuse in its words.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _IDENTITY = {
 def merged(ours: Mapping[str, Any], users: Mapping[str, Any] | None) -> dict[str, Any]:
     """`ours` overlaid with the user's template, our labels and annotations kept."""
     result = _merge_objects(ours, users or {})
-    metadata = result["metadata"]
-    for field in ("labels", "annotations"):
-        metadata[field] = {**(metadata.get(field) or {}), **ours["metadata"][field]}
+    if isinstance(metadata := result.setdefault("metadata", {}), dict):
+        for field in ("labels", "annotations"):
+            if isinstance(users_own := metadata.get(field) or {}, dict):
+                metadata[field] = {**users_own, **ours["metadata"][field]}
     return result
 
 
@@ -55,7 +57,8 @@ def _merge_lists(base: list[Any], over: list[Any], identity: str) -> list[Any]:
     result = list(base)
     places = {entry[identity]: place for place, entry in enumerate(base)}
     for entry in over:
-        place = places.get(entry.get(identity)) if isinstance(entry, Mapping) else None
+        known_as = entry.get(identity) if isinstance(entry, Mapping) else None
+        place = places.get(known_as) if isinstance(known_as, str | int) else None
         if place is None:
             result.append(entry)
         else:
