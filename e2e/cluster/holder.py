@@ -33,8 +33,15 @@ def main(state: Path) -> int:
         os.close(ready)
         hold(state, tell)
     os.close(tell)
-    (state / "holder.pid").write_text(str(holder))
+    record(state / "holder.pid", str(holder))
     return 0 if os.read(ready, 1) else 1
+
+
+def record(file: Path, text: str) -> None:
+    """Write it whole or not at all: a start that is killed meanwhile leaves nothing that the next one cannot read."""
+    partial = file.with_name(f".{file.name}")
+    partial.write_text(text)
+    partial.replace(file)
 
 
 def hold(state: Path, tell: int) -> None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.cluster.holder import record
 from e2e.cluster.network import Subnets
 
 STATE = Path("/var/lib/steelyard")  # short: the path of a unix socket ends at 108 bytes
@@ -43,8 +44,8 @@ class Layout:
         return (self.programs / "kubernetes", name)
 
     def save(self) -> None:
-        file = self.state / "cluster.json"
-        file.write_text(json.dumps({"index": self.subnets.index, "programs": str(self.programs)}))
+        saved = {"index": self.subnets.index, "programs": str(self.programs)}
+        record(self.state / "cluster.json", json.dumps(saved))
 
 
 def state(name: str) -> Path:

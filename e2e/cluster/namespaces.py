@@ -74,7 +74,7 @@ class Namespaces:
         }
         variables = [f"{key}={value}" for key, value in environment.items()]
         pid = self.run("env", "-i", *variables, "sh", "-c", DAEMON, "sh", *argv)
-        (self._state / "daemons" / name).write_text(pid)
+        holder.record(self._state / "daemons" / name, pid)
 
     def stop(self, name: str) -> None:
         """Ends a daemon, which from now on is none that should run, and waits for its end."""
@@ -85,7 +85,7 @@ class Namespaces:
 
     def daemons(self) -> dict[str, int]:
         """The process id, as seen inside, of every daemon that should run."""
-        return {path.name: int(path.read_text()) for path in sorted(self._state.glob("daemons/*"))}
+        return {path.name: int(path.read_text()) for path in sorted(self._state.glob("daemons/[!.]*"))}
 
     def runs(self, pid: int) -> bool:
         try:
