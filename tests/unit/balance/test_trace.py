@@ -40,8 +40,8 @@ def test_what_was_not_measured_is_none_and_not_zero() -> None:
 
 
 def settled(changes: dict[str, Any] | None = None) -> Loop:
-    """The demo, its moves made and judged; for looking only."""
-    return Loop(demo_job(changes)).run(540) if changes else _settled_demo()
+    """The demo, its moves made and judged, or what it comes to with `changes`; for looking only."""
+    return Loop(demo_job(changes)).run(240) if changes else _settled_demo()
 
 
 @cache
