@@ -49,7 +49,7 @@ docs: install ## the documentation as a site in build/site; fails on a broken li
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build   # not --quiet: mkdocs would not count its warnings either
 
 unit: install ## fast tests: no network, no root, no cluster
-	@$(PYTEST) -n 3 --dist worksteal tests/unit   # on two cores: some tests wait for processes they start
+	@$(PYTEST) -n 3 --dist worksteal tests/unit tests/property/test_bad_input.py   # some wait: more than one a core
 
 property: install ## the core on thousands of generated cases and on simulated pipelines
 	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough tests/property

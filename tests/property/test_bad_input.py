@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from steelyard.api import Stage
+from steelyard.api import RevisionPhase, Stage
+from steelyard.balance import balance, signals
 from steelyard.balance.allocate import Infeasible as DoesNotFit
 from steelyard.balance.allocate import allocate
 from steelyard.balance.coldstart import (
@@ -34,21 +35,25 @@ from steelyard.balance.coldstart import (
 from steelyard.balance.fleet import Claim, Curve, grants_now, share
 from steelyard.balance.offers import Choice, Point, Resource, Run
 from steelyard.balance.trace import trace
+from steelyard.balance.types import Rates, Series
 from steelyard.balance.why_not import why_not
 from steelyard.twin import recording, traces
 from steelyard.twin.calibrate import calibrated
 from steelyard.twin.profiles import Profile
 from tests.builders import a_revision
 from tests.property.effort import THOROUGH
-from tests.property.test_balance import SANE_INPUTS, nonsense
-from tests.unit.balance.builders import NOW, a_view
+from tests.property.test_balance import SANE_INPUTS, sound
+from tests.unit.balance.builders import NOW, a_view, steady
 from tests.unit.balance.problems import Problem, fits
 from tests.unit.balance.test_gate import time
+from tests.unit.balance.test_verdict import AFTER, a_move, measuring
 from tests.unit.coldstart.builders import a_model, some_hardware
 
 pytestmark = pytest.mark.timeout(1800)
 
 CASES = 10_000 if THOROUGH else 300
+ODD_VALUES = (0.0, -1.0, 1e-300, 1.0, 20.0, 1e6, 1e300, inf, -inf, nan)
+ODD_FIGURES = ("0", "-1", "5e-324", "1e-100", "1e-12", "1e15", "1e100", "1e308", "nan", "inf", "x")
 ODD = (nan, inf, -inf, -1.0, 0.0, 5e-324, 1e-300, 1e308, 1.0, 2.5, 7.0)
 RECORDED = Path(__file__).parent / "twin" / "recordings" / "calculator.json"
 
@@ -227,3 +232,52 @@ def test_decisions_on_nonsense_are_explained() -> None:
         assert told.plan.decision.reason
         stage, wanted = chance.choice(list(Stage)), chance.choice([0, 1, 3, 1000])
         assert why_not(view, rates, NOW, stage, wanted).rules
+
+
+def test_metrics_of_nonsense_get_an_answer() -> None:
+    """Empty, negative, endless, NaN, contradictory and absent figures."""
+    view = a_view(revisions=(a_revision(1, status={"settling_time": time(NOW - 200)}, inputs=SANE_INPUTS),))
+    names = [pod.name for pod in view.pods()]
+    for chance in chances():
+        sound(balance(view, nonsense(chance, names), NOW))
+
+
+def test_ledgers_of_nonsense_get_an_answer() -> None:
+    """Whoever may write a revision may write any figures into it; the move is judged all the same."""
+    move = a_move(RevisionPhase.SETTLING, throughput=2.0, **measuring(110))
+    sheets = [steady(trajectories=rate, environments=2, batch=4, tool_seconds=3).rates() for rate in (0.2, 2.0)]
+    for seed, chance in enumerate(chances()):
+        odd_share = chance.choice([0.05, 0.2, 0.5])
+        figures = {
+            name: chance.choice(ODD_FIGURES) if chance.random() < odd_share else text
+            for name, text in move.spec.inputs.items()
+        }
+        written = move.model_copy(update={"spec": move.spec.model_copy(update={"inputs": figures})})
+        plan = balance(a_view(revisions=(written,), allocation=AFTER), chance.choice(sheets), NOW)
+        sound(plan)
+        assert "nan" not in (plan.updates["calculator-2"].evidence or ""), seed
+
+
+def nonsense(chance: Random, names: list[str]) -> Rates:
+    """Any metrics of any pods with any values."""
+    metrics = chance.sample(list(signals.ALL), chance.randint(0, len(signals.ALL)))
+    pods = chance.sample(names, chance.randint(0, len(names)))
+    return Rates(
+        chance.choice([0.0, 60.0, 300.0]),
+        {
+            metric: {name: tuple(odd(chance) for _ in range(chance.randint(0, 2))) for name in pods}
+            for metric in metrics
+        },
+    )
+
+
+def odd(chance: Random) -> Series:
+    label = chance.choice(
+        [("state", "busy"), ("state", "tool"), ("outcome", "ok"), ("buffer", "experience"), ("x", "")]
+    )
+    length, step = chance.randint(0, 12), chance.choice([0.0, 1.0, 5.0, 15.0])
+    value, samples = chance.choice(ODD_VALUES), []
+    for index in range(length):
+        samples.append((NOW - step * (length - index), value))
+        value = chance.choice([value, value + chance.random() * 50, chance.choice(ODD_VALUES)])
+    return Series((label,), tuple(samples))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf, nan
-from random import Random
 from typing import Any
 
 import pytest
@@ -20,12 +19,11 @@ from steelyard.balance.ledger import inputs_of, model_of
 from steelyard.balance.model import Bounds, Capacities, Estimate, Model, Workload
 from steelyard.balance.types import Action, MetricsProblem, MetricsUnavailable, Plan, Rates, Series
 from tests.builders import a_revision
-from tests.property.effort import THOROUGH, costly, dear
+from tests.property.effort import costly, dear
 from tests.unit.balance.builders import NOW, START, a_view, pods_of, steady
 from tests.unit.balance.loop import demo_job
 from tests.unit.balance.test_draws import one_by_one
 from tests.unit.balance.test_gate import time
-from tests.unit.balance.test_verdict import AFTER, a_move, measuring
 
 pytestmark = pytest.mark.timeout(1800)  # thousands of cases
 
@@ -43,8 +41,6 @@ SERIES = st.builds(
 )
 ORDERED = SERIES.map(lambda one: Series(one.labels, tuple(sorted(one.samples))))
 COUNTS = st.integers(0, 4)
-
-ODD_VALUES = (0.0, -1.0, 1e-300, 1.0, 20.0, 1e6, 1e300, inf, -inf, nan)
 
 
 @st.composite
@@ -160,59 +156,6 @@ def sound(plan: Plan) -> None:
 @given(odd_rates(), odd_ledgers())
 def test_odd_metrics_and_odd_ledgers_get_an_answer(rates: Rates, revisions: tuple[AllocationRevision, ...]) -> None:
     sound(balance(a_view(revisions=revisions), rates, NOW))
-
-
-def test_ten_thousand_kinds_of_nonsense_get_an_answer() -> None:
-    """A hundred times as many as above: empty, negative, endless, NaN, contradictory and absent figures."""
-    view = a_view(revisions=(a_revision(1, status={"settling_time": time(NOW - 200)}, inputs=SANE_INPUTS),))
-    names = [pod.name for pod in view.pods()]
-    for seed in range(10_000 if THOROUGH else 300):
-        sound(balance(view, nonsense(Random(seed), names), NOW))
-
-
-ODD_FIGURES = ("0", "-1", "5e-324", "1e-100", "1e-12", "1e15", "1e100", "1e308", "nan", "inf", "x")
-
-
-def test_ten_thousand_ledgers_of_nonsense_get_an_answer() -> None:
-    """Whoever may write a revision may write any figures into it; the move is judged all the same."""
-    move = a_move(RevisionPhase.SETTLING, throughput=2.0, **measuring(110))
-    sheets = [steady(trajectories=rate, environments=2, batch=4, tool_seconds=3).rates() for rate in (0.2, 2.0)]
-    for seed in range(10_000 if THOROUGH else 300):
-        chance = Random(seed)
-        odd_share = chance.choice([0.05, 0.2, 0.5])
-        figures = {
-            name: chance.choice(ODD_FIGURES) if chance.random() < odd_share else text
-            for name, text in move.spec.inputs.items()
-        }
-        written = move.model_copy(update={"spec": move.spec.model_copy(update={"inputs": figures})})
-        plan = balance(a_view(revisions=(written,), allocation=AFTER), chance.choice(sheets), NOW)
-        sound(plan)
-        assert "nan" not in (plan.updates["calculator-2"].evidence or ""), seed
-
-
-def nonsense(chance: Random, names: list[str]) -> Rates:
-    """Any metrics of any pods with any values."""
-    metrics = chance.sample(list(signals.ALL), chance.randint(0, len(signals.ALL)))
-    pods = chance.sample(names, chance.randint(0, len(names)))
-    return Rates(
-        chance.choice([0.0, 60.0, 300.0]),
-        {
-            metric: {name: tuple(odd(chance) for _ in range(chance.randint(0, 2))) for name in pods}
-            for metric in metrics
-        },
-    )
-
-
-def odd(chance: Random) -> Series:
-    label = chance.choice(
-        [("state", "busy"), ("state", "tool"), ("outcome", "ok"), ("buffer", "experience"), ("x", "")]
-    )
-    length, step = chance.randint(0, 12), chance.choice([0.0, 1.0, 5.0, 15.0])
-    value, samples = chance.choice(ODD_VALUES), []
-    for index in range(length):
-        samples.append((NOW - step * (length - index), value))
-        value = chance.choice([value, value + chance.random() * 50, chance.choice(ODD_VALUES)])
-    return Series((label,), tuple(samples))
 
 
 @dear
