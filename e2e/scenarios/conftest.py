@@ -1,6 +1,6 @@
 """One real cluster with Prometheus, the operator and a job for all scenarios that need one."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -9,6 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from e2e.cluster import Cluster
 from e2e.cluster.progress import Progress
+from e2e.cluster.shell import Failed
 from e2e.demo.gpus import GpuLog
 from e2e.helm import Helm, helm
 from e2e.images.build import TARGETS, build
@@ -23,6 +24,11 @@ SECONDS = 1800
 """Of one test, the cluster's start included: a bound for what hangs, not a promise of speed."""
 STEPS = 100_000
 ON_ONE_CLUSTER = ("test_install.py", "test_job.py", "test_pool.py", "test_rehearsal.py")
+
+LOOKS = (
+    ("get", "agenticrljobs,allocationrevisions,pods", "--all-namespaces"),
+    ("logs", f"--namespace={NAMESPACE}", "deployment/steelyard-operator", "--tail=40"),
+)
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]  # the package has no types
@@ -42,6 +48,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SECONDS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure tells what the cluster looked like: nobody can look at it afterwards."""
+    report = yield
+    cluster = item.funcargs.get("cluster")
+    if report.failed and isinstance(cluster, Cluster):
+        report.sections += [(f"kubectl {' '.join(asked)}", _answer(cluster, asked)) for asked in LOOKS]
+    return report
+
+
+def _answer(cluster: Cluster, asked: Sequence[str]) -> str:
+    try:
+        return cluster.kubectl(*asked)
+    except Failed as error:
+        return str(error)
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ class Followed:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
-        self._broken: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self._broken: queue.SimpleQueue[tuple[str, ClusterError]] = queue.SimpleQueue()
         self._threads: dict[str, threading.Thread] = {}
 
     def read(self, key: str, source: str, lines: Iterable[str]) -> None:
@@ -78,7 +78,7 @@ class Followed:
                 break
         return sorted(found)
 
-    def broken(self) -> Iterator[tuple[str, str]]:
+    def broken(self) -> Iterator[tuple[str, ClusterError]]:
         """(source, why) of logs that could not be read to their end, each told once."""
         while not self._broken.empty():
             yield self._broken.get()
@@ -88,4 +88,4 @@ class Followed:
             for line in parsed(source, lines):
                 self._lines.put(line)
         except ClusterError as error:
-            self._broken.put((source, str(error)))
+            self._broken.put((source, error))

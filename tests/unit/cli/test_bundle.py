@@ -146,6 +146,17 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(state: State) -> Non
     assert "SY1011 events.yaml: events is forbidden" in err
 
 
+def test_a_pod_that_goes_while_it_is_collected_is_told_and_is_no_failure(state: State) -> None:
+    log = f"{POD.path('default', 'calculator-sampler-whole-abc')}/log"
+    state.denied = {log: 'Error from server (NotFound): pods "calculator-sampler-whole-abc" not found'}
+    code, _, err = run("calculator", "-o", "b.tar.gz")
+    told = yaml.safe_load(unpacked("b.tar.gz")["manifest.yaml"])
+    gone = ["logs/sampler/calculator-sampler-whole-abc.worker", ".log", ".previous.log"]
+    assert (code, told["missing"]) == (0, {})
+    assert told["goneMeanwhile"] == [gone[0] + end for end in gone[1:]]
+    assert f"{gone[0]}.log: its pod went meanwhile" in err
+
+
 def test_of_a_job_that_does_not_exist_there_is_no_bundle(state: State) -> None:
     code, out, err = run("calculatr")
     assert (code, out) == (6, "")

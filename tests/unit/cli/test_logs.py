@@ -136,6 +136,13 @@ def test_a_log_that_cannot_be_read_is_told_and_the_others_are_shown(state: State
     assert "SY1011 sampler/s-1: no logs of s-1 for you" in err
 
 
+def test_a_pod_that_goes_before_it_is_read_is_told_and_is_no_failure(state: State) -> None:
+    state.denied = {f"{POD.path('default', 's-1')}/log": 'Error from server (NotFound): pods "s-1" not found'}
+    code, out, err = run("calculator")
+    assert (code, len(out)) == (0, 3)
+    assert err == "sampler/s-1 went meanwhile\n"
+
+
 def test_containers_that_have_not_started_are_not_asked_for(state: State) -> None:
     put(state, worker("s-3", state="waiting"))
     run("calculator")
@@ -179,7 +186,7 @@ def test_a_followed_log_that_breaks_is_told_once() -> None:
     followed = Followed()
     followed.read("a", "sampler/a", broken())
     assert [line.text for line in followed.due()] == ["last words"]
-    assert list(followed.broken()) == [("sampler/a", "connection reset")]
+    assert [(source, str(error)) for source, error in followed.broken()] == [("sampler/a", "connection reset")]
     assert not list(followed.broken())
 
 

@@ -29,6 +29,7 @@ LISTED: tuple[tuple[str, Kind], ...] = (
     ("pods.yaml", kinds.POD),
 )
 """File and kind of what carries the label of its job."""
+LOGS = "logs/"
 MANIFEST = "manifest.yaml"
 READ_SECONDS = "120s"
 
@@ -51,10 +52,15 @@ class Bundle:
     files: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     """File -> why it could not be read."""
+    gone: list[str] = field(default_factory=list)
+    """Logs of pods that went between the look at the pods and the read."""
 
     def add(self, part: Part, found: Any) -> None:
         """Take in what a read came to. Kinds that the cluster does not know leave no trace."""
         if isinstance(found, NotFound) and part.file.startswith("children/"):
+            return
+        if isinstance(found, NotFound) and part.file.startswith(LOGS):
+            self.gone.append(part.file)
             return
         if isinstance(found, ClusterError):
             self.missing[part.file] = str(found)
@@ -72,6 +78,7 @@ class Bundle:
             **asked,
             "files": sorted(self.files),
             "missing": self.missing,
+            "goneMeanwhile": self.gone,
             "withheld": withheld,
             "neverRead": ["Secrets", "ConfigMaps and claims that are yours: model, tasks, code"],
         }
@@ -123,7 +130,7 @@ def log_parts(kubectl: Kubectl, pods: Sequence[Object], lines: int) -> Iterator[
             for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
         }
         for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
-            file = f"logs/{stage}/{name}.{container['name']}"
+            file = f"{LOGS}{stage}/{name}.{container['name']}"
             yield Part(f"{file}.log", "", _log(kubectl, pod, container["name"], lines))
             if restarts.get(container["name"]):
                 yield Part(f"{file}.previous.log", "", _log(kubectl, pod, container["name"], lines, previous="true"))

@@ -65,6 +65,8 @@ def bundle(
         raise typer.BadParameter(f"{target}: {error.strerror}", param_hint="-o") from error
     withheld = sum(collected.redactor.withheld.values())
     note(f"{len(collected.files)} files, {target.stat().st_size / 1e6:.1f} MB, {withheld} values withheld")
+    for file in collected.gone:
+        note(f"{file}: its pod went meanwhile")
     for file, why in collected.missing.items():
         complain(codes.PARTLY_UNREADABLE, file, why)
     typer.echo(target)
@@ -105,7 +107,7 @@ def _collect(session: Session, parts: list[Part], lines: int, prometheus: Place 
     pods = _objects(found["pods.yaml"])
     operators = session.kubectl.at_once([lambda: collect.operator_pods(session.kubectl)])[0]
     if isinstance(operators, ClusterError):
-        collected.missing["logs/operator"] = str(operators)
+        collected.missing[f"{collect.LOGS}operator"] = str(operators)
     logs = list(collect.log_parts(session.kubectl, [*pods, *_objects(operators)], lines))
     for part, text in zip(logs, session.kubectl.at_once([part.read for part in logs]), strict=True):
         collected.add(part, text)

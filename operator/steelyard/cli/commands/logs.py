@@ -110,8 +110,7 @@ class _Stream:
         read = self.session.kubectl.at_once([self._reader(one, options) for one in found])
         for container, log in zip(found, read, strict=True):
             if isinstance(log, ClusterError):
-                complain(codes.PARTLY_UNREADABLE, container.source, str(log))
-                complete = False
+                complete = _excused(container.source, log) and complete
             else:
                 lines += [(line, container) for line in log]
         lines.sort(key=lambda one: one[0])
@@ -135,9 +134,8 @@ class _Stream:
                             self._print(self.followed.due())
                             return complete
                     self._print(self.followed.due())
-                    for source, why in self.followed.broken():
-                        complain(codes.PARTLY_UNREADABLE, source, why)
-                        complete = False
+                    for source, error in self.followed.broken():
+                        complete = _excused(source, error) and complete
             except KeyboardInterrupt:
                 return complete
 
@@ -191,6 +189,15 @@ class _Stream:
         for line in lines:
             stamp = f"{line.time} " if self.timestamps else ""
             typer.echo(f"{paint(line.source, Tone.FAINT)} {stamp}{line.text}")
+
+
+def _excused(source: str, error: ClusterError) -> bool:
+    """Say why a log was not read; whether nobody could have read it, because its pod went meanwhile."""
+    if isinstance(error, NotFound):
+        note(f"{source} went meanwhile")
+        return True
+    complain(codes.PARTLY_UNREADABLE, source, str(error))
+    return False
 
 
 def _document(line: Line, container: _Container) -> dict[str, Any]:
