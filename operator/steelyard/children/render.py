@@ -62,15 +62,21 @@ def frozen_images(view: View, job: AgenticRLJob, defaults: Images) -> Images:
     """The images the job was started with: a stage's until a change of the spec restarts that stage, all of them until
     the job is suspended and all its pods are gone.
     """
-    config = view.children.get(("ConfigMap", config_name(job.metadata.name)))
-    kept = Images.from_json(config.images) if config and config.images else None
+    kept = kept_images(view, job)
     if kept is None or (job.spec.suspend and not view.pods):
         return defaults
-    changed = {slot[0].value for slot in slots(job) if _asks_for_other_pods(view, job, slot, kept)}
+    changed = {slot[0].value for slot in slots(job) if asks_for_other_pods(view, job, slot, kept)}
     return Images({role: (defaults if role in changed else kept).by_role[role] for role in kept.by_role})
 
 
-def _asks_for_other_pods(view: View, job: AgenticRLJob, slot: Slot, images: Images) -> bool:
+def kept_images(view: View, job: AgenticRLJob) -> Images | None:
+    """The images that the job's ConfigMap says it was started with."""
+    config = view.children.get(("ConfigMap", config_name(job.metadata.name)))
+    return Images.from_json(config.images) if config and config.images else None
+
+
+def asks_for_other_pods(view: View, job: AgenticRLJob, slot: Slot, images: Images) -> bool:
+    """Whether the pods of a workload that is there were made for something else than what the job says."""
     child = view.workload(slot)
     inputs = template_inputs(job, slot, images.of(job, slot[0]))
     return child is not None and child.digest is not None and child.digest != digest(inputs)

@@ -30,6 +30,7 @@ GROUPS = {
         "bundle": "Collect a job's objects, events, metrics and logs in one file, without secrets.",
     },
     "Act": {
+        "diff": "Say what applying a job's file would come to, and write nothing.",
         "hold": "Hold a stage at so many replicas for a while.",
         "pause": "Freeze scaling, or suspend the pods.",
         "resume": "End the holds of a job, or let a suspended one go on.",

@@ -25,7 +25,7 @@ from steelyard.cluster.errors import ClusterError
 from steelyard.cluster.kinds import Kind, Object
 from steelyard.cluster.places import NoPrometheus, Place
 from steelyard.cluster.prometheus_access import clock, opened, operators_place
-from steelyard.cluster.quota import means
+from steelyard.cluster.quota import Means, means
 from steelyard.cluster.store import Store
 from steelyard.cluster.view import View, seen
 from steelyard.metrics import Prometheus
@@ -50,16 +50,21 @@ class Looked:
         return self.view.job.resource
 
 
-def look(session: Session, name: str) -> Looked:
-    """Read the job and all that its balance rests on, at once. Raises ClusterError when the job cannot be read."""
+def look(
+    session: Session, name: str, children: Sequence[Kind] = CHILDREN, read_job: Callable[[], Object] | None = None
+) -> Looked:
+    """Read the job and all that its balance rests on, at once. Raises ClusterError when the job cannot be read.
+
+    `read_job` gives another job than the API server's: what this one would be.
+    """
     kubectl, namespace = session.kubectl, session.namespace
     mine = f"{LABEL_JOB}={name}"
     collections: list[tuple[Kind, str | None, str]] = [
-        *((kind, namespace, mine) for kind in (kinds.REVISION, kinds.POD, *CHILDREN)),
+        *((kind, namespace, mine) for kind in (kinds.REVISION, kinds.POD, *children)),
         *((kind, namespace, "") for kind in (kinds.AUTOSCALER, kinds.QUOTA)),
     ]
     reads: Sequence[Callable[[], list[Object]]] = [
-        lambda: [session.job(name)],
+        lambda: [read_job() if read_job else session.job(name)],
         *(partial(kubectl.objects, kind, where, selector=selector) for kind, where, selector in collections),
     ]
     (job, *others) = kubectl.at_once(reads)
@@ -109,8 +114,14 @@ class Scene:
     """The job as its user wrote it."""
     seen: Seen
     """With the job as its pool lets it be."""
-    resting: Plan | None
-    """The plan of a job that is not balanced now: ended, suspended, waiting."""
+    ended: Ending | None
+    means: Means
+    """What the job may hold GPUs by."""
+
+    @property
+    def resting(self) -> Plan | None:
+        """The plan of a job that is not balanced now: ended, suspended, waiting."""
+        return resting(self.seen, self.ended, self.means)
 
 
 def scene(looked: Looked, job: AgenticRLJob) -> Scene:
@@ -118,8 +129,7 @@ def scene(looked: Looked, job: AgenticRLJob) -> Scene:
     view = looked.view
     ended = _ending(view)
     has = means(view, job, asks=not (ended or job.spec.suspend))
-    before = seen(view, job.within(has.budget))
-    return Scene(job, before, resting(before, ended, has))
+    return Scene(job, seen(view, job.within(has.budget)), ended, has)
 
 
 def _ending(view: View) -> Ending | None:

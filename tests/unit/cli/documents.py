@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -295,3 +295,54 @@ class CheckReport(Document):
     api_version: Literal["cli.steelyard.dev/v1"]
     kind: Literal["CheckReport"]
     items: list[CheckedDocument]
+
+
+class FieldDocument(Document):
+    path: str
+    before: Any
+    after: Any
+
+
+class GpuDiff(Document):
+    before: float
+    after: float
+    budget: float
+
+
+class ReplicasDocument(Document):
+    stage: StageName
+    profile: str
+    before: int
+    after: int
+    pods: Literal["keep", "start", "stop", "restart", "unknown"]
+
+
+class ObjectDiff(Document):
+    action: Literal["create", "change", "delete"]
+    kind: str
+    name: str
+
+
+class ReasonDocument(Document):
+    action: str
+    kind: str
+    reason: str
+
+
+class JobDiffDocument(Document):
+    namespace: str
+    name: str
+    exists: bool
+    differs: bool
+    fields: list[FieldDocument]
+    decision: ReasonDocument
+    unreadable: str | None
+    gpus: GpuDiff
+    replicas: list[ReplicasDocument]
+    objects: list[ObjectDiff]
+
+
+class JobDiff(Document):
+    api_version: Literal["cli.steelyard.dev/v1"]
+    kind: Literal["JobDiff"]
+    items: Annotated[list[JobDiffDocument], Field(min_length=1, max_length=1)]

@@ -21,6 +21,9 @@ from steelyard.cluster.kubectl_errors import meaning
 OTHERS = (NODE, STORAGE_CLASS, QUOTA, SECRET, JOB, REVISION, POOL, POD, EVENT, LEASE, AUTOSCALER)
 KINDS = {**BY_NAME, **{kind.name: kind for kind in OTHERS}}
 
+DRY_RUN = "dry-run of "
+"""Before the path of what somebody may look at and not apply."""
+
 
 @dataclass
 class State:
@@ -59,6 +62,8 @@ class FakeKubectl(Kubectl):
             return json.dumps({"clientVersion": {"gitVersion": "v1.37.1"}, "serverVersion": {"gitVersion": "v1.37.0"}})
         if verb == "patch":
             return json.dumps(self._patch(arguments, options))
+        if verb == "apply":
+            return json.dumps(self._dry_run(options, json.loads(stdin or "")))
         path = urlsplit(options["raw"])
         self._may(path.path)
         if verb == "get":
@@ -124,6 +129,15 @@ class FakeKubectl(Kubectl):
         body["metadata"].setdefault("uid", f"uid-{body['metadata']['name']}")
         self.state.objects[path] = body
         return body
+
+    def _dry_run(self, options: Mapping[str, str], body: Object) -> Object:
+        """The object as it would be; what the manifest leaves out is gone from the spec."""
+        assert options["dry-run"] == "server"
+        path = KINDS[body["kind"]].path(options["namespace"], body["metadata"]["name"])
+        self._may(f"{DRY_RUN}{path}")
+        live: Object = self.state.objects.get(path, {"metadata": {"uid": "new", "generation": 0}})
+        generation = live["metadata"].get("generation", 0) + (live.get("spec") != body["spec"])
+        return {**live, **body, "metadata": {**body["metadata"], **live["metadata"], "generation": generation}}
 
     def _patch(self, arguments: tuple[str, ...], options: Mapping[str, str]) -> Object:
         resource, name = [argument for argument in arguments[1:] if not argument.startswith("--")]
