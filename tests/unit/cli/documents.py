@@ -339,7 +339,7 @@ class JobDiffDocument(Document):
     unreadable: str | None
     gpus: GpuDiff
     replicas: list[ReplicasDocument]
-    objects: list[ObjectDiff]
+    objects: list[ObjectDiff] | None
 
 
 class JobDiff(Document):

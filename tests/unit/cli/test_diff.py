@@ -111,7 +111,7 @@ def test_what_it_foretells_is_what_the_operator_does(
     restarted = {one for one in before.keys() & after.keys() if before[one][1] != after[one][1]}
     assert {name(one) for one in told.replicas if one.pods == "restart"} == restarted
     assert [one for one in told.replicas if one.pods == "unknown"] == []
-    assert {one.name for one in told.objects} <= {"calculator-config"}
+    assert {one.name for one in told.objects or ()} <= {"calculator-config"}
     assert told.differs == bool(changed)
 
 
@@ -123,13 +123,13 @@ def test_fields_are_named_with_both_values_and_programs_may_ask_by_exit_code(
     code, told = diff(state, job, "--exit-code", tmp_path=tmp_path, monkeypatch=monkeypatch)
     assert (code, told.fields, told.differs) == (0, [], False)
 
-    job["spec"]["algorithm"].pop("maxStaleness")
+    job["spec"]["scaling"].pop("cooldownSeconds")
     job["spec"]["algorithm"]["steps"] = 9000
     code, told = diff(state, job, "--exit-code", tmp_path=tmp_path, monkeypatch=monkeypatch)
     assert code == 4
     assert {(one.path, one.before, one.after) for one in told.fields} == {
         ("spec.algorithm.steps", 2000, 9000),
-        ("spec.algorithm.maxStaleness", 2, None),
+        ("spec.scaling.cooldownSeconds", 10, None),
     }
     assert told.unreadable == "nobody answers"
     assert diff(state, job, tmp_path=tmp_path, monkeypatch=monkeypatch)[0] == 0
@@ -142,8 +142,8 @@ def test_of_a_job_that_is_not_there_it_tells_the_first_allocation_and_all_that_w
     assert (code, told.exists, told.decision.action) == (4, False, "Initial")
     assert {one.pods for one in told.replicas} == {"start"}
     assert told.gpus.before == 0 < told.gpus.after <= told.gpus.budget
-    assert {one.action for one in told.objects} == {"create"}
-    assert {one.kind for one in told.objects} == {"ConfigMap", "PersistentVolumeClaim", "Service", "StatefulSet"}
+    assert {one.action for one in told.objects or ()} == {"create"}
+    assert {one.kind for one in told.objects or ()} == {"ConfigMap", "PersistentVolumeClaim", "Service", "StatefulSet"}
 
 
 def test_a_viewer_is_told_the_same_from_the_file_alone(
@@ -156,6 +156,17 @@ def test_a_viewer_is_told_the_same_from_the_file_alone(
     assert diff(state, job, tmp_path=tmp_path, monkeypatch=monkeypatch) == asked
     _, _, err = steelyard(state, "diff", "-f", str(tmp_path / "job.yaml"), monkeypatch=monkeypatch)
     assert err.startswith("you may not apply it, so the API server was not asked")
+
+
+def test_what_cannot_be_read_is_told_and_is_not_taken_for_missing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = world.state()
+    state.denied = {BY_NAME["ConfigMap"].path("default"): "Error from server (Forbidden): no ConfigMaps for you"}
+    _, told = diff(state, manifest(state), tmp_path=tmp_path, monkeypatch=monkeypatch)
+    assert told.objects is None
+    _, _, err = steelyard(state, "diff", "-f", str(tmp_path / "job.yaml"), monkeypatch=monkeypatch)
+    assert "SY1011 default/calculator: configmaps: no ConfigMaps for you" in err
 
 
 def test_what_the_api_server_refuses_is_told_in_its_words(
@@ -188,7 +199,7 @@ def test_people_read_fields_decision_replicas_and_gpus(
     file.write_text(yaml.safe_dump(manifest(state, fixed(environment={"default": 2}))))
     code, out, _ = steelyard(state, "diff", "-f", str(file), monkeypatch=monkeypatch)
     assert code == 0
-    assert "  spec.scaling.fixed.environment.default: none -> 2" in out.splitlines()
+    assert "  spec.scaling.fixed.environment.default: default -> 2" in out.splitlines()
     assert "Decision: mode Fixed: environment 1 -> 2" in out
     assert "GPUs: 4 of a budget of 4" in out
     file.write_text(yaml.safe_dump(manifest(state)))

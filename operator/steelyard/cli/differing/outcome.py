@@ -11,11 +11,11 @@ from typing import Any
 from steelyard.api import AgenticRLJob, Allocation, Stage
 from steelyard.balance.types import Decision, Instant
 from steelyard.children.common import IMAGE_ROLES, Images, Slot, workload_kind
+from steelyard.children.pods import spec_values
 from steelyard.children.render import asks_for_other_pods, kept_images, render
 from steelyard.cli.differing.asking import Applied, Decided
 from steelyard.cli.looking import Scene
 from steelyard.cluster.changes import Action, changes
-from steelyard.cluster.kinds import Object
 from steelyard.cluster.view import View
 
 ANY_IMAGES = Images(dict.fromkeys(IMAGE_ROLES, "the operator's"))
@@ -35,7 +35,7 @@ class Pods(StrEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the spec; None is one that is not there."""
+    """A field of the spec; None is one that is left to its default."""
 
     path: str
     before: Any
@@ -66,8 +66,9 @@ class Outcome:
     decision: Decision
     """The operator's first, on what is measured now."""
     replicas: tuple[Replicas, ...]
-    objects: tuple[tuple[str, str, str], ...]
-    """What would be done, kind and name; of all but the workloads, which `replicas` tells of."""
+    objects: tuple[tuple[str, str, str], ...] | None
+    """What would be done, kind and name; of all but the workloads, which `replicas` tells of. None when not all that is
+    there could be read."""
 
     @property
     def differs(self) -> bool:
@@ -89,15 +90,16 @@ def outcome(found: Applied, at: Scene, decided: Decided) -> Outcome:
     allocation = plan.active.spec.allocation.after if plan.active else Allocation()
     runs = not (at.resting or job.spec.suspend)
     replicas = tuple(_replicas(found, job, allocation if runs else Allocation()))
-    objects = tuple(_objects(view, at, allocation, decided.now))
-    return Outcome(job, found.live is None, fields(found.live, found.obj), plan.decision, replicas, objects)
+    objects = None if found.looked.lacking else tuple(_objects(view, at, allocation, decided.now))
+    return Outcome(job, found.live is None, _fields(found, job), plan.decision, replicas, objects)
 
 
-def fields(live: Object | None, obj: Object) -> tuple[Field, ...]:
+def _fields(applied: Applied, job: AgenticRLJob) -> tuple[Field, ...]:
     """Fields of the spec that differ, by path; of a new job there is nothing to compare with."""
-    if live is None:
+    if applied.live is None:
         return ()
-    before, after = dict(_leaves(live.get("spec"), "spec")), dict(_leaves(obj.get("spec"), "spec"))
+    live = spec_values(applied.now) if applied.now else applied.live.get("spec")
+    before, after = dict(_leaves(live, "spec")), dict(_leaves(spec_values(job), "spec"))
     found = (Field(path, before.get(path), after.get(path)) for path in dict.fromkeys([*before, *after]))
     return tuple(one for one in found if one.before != one.after)
 

@@ -13,6 +13,8 @@ from steelyard.cli.output import Column, Tinted, Tone, table
 TONES = {Pods.RESTART: Tone.BUSY, Pods.STOP: Tone.BUSY, Pods.UNKNOWN: Tone.BUSY, Pods.KEEP: Tone.FAINT}
 COLUMNS = (Column("STAGE"), Column("PROFILE"), Column("REPLICAS"), Column("PODS"))
 
+OBJECT = ("action", "kind", "name")
+
 
 def lines(result: Outcome, blind: str | None) -> Iterator[str]:
     """For people."""
@@ -30,13 +32,14 @@ def lines(result: Outcome, blind: str | None) -> Iterator[str]:
     yield from table(COLUMNS, [_row(one) for one in result.replicas])
     moved = _moved(f"{result.gpus_before:g}", f"{result.gpus_after:g}")
     yield f"GPUs: {moved} of a budget of {float(result.job.spec.budget.gpus):g}"
-    yield from (f"{action} {kind} {name}" for action, kind, name in result.objects)
+    yield from (f"{action} {kind} {name}" for action, kind, name in result.objects or ())
     if not result.differs:
         yield "The file changes nothing."
 
 
 def document(result: Outcome, blind: str | None) -> dict[str, Any]:
     """For programs."""
+    objects = None if result.objects is None else [dict(zip(OBJECT, one, strict=True)) for one in result.objects]
     metadata, budget = result.job.metadata, float(result.job.spec.budget.gpus)
     return {
         "namespace": metadata.namespace,
@@ -48,7 +51,7 @@ def document(result: Outcome, blind: str | None) -> dict[str, Any]:
         "unreadable": blind,
         "gpus": {"before": result.gpus_before, "after": result.gpus_after, "budget": budget},
         "replicas": [_replicas(one) for one in result.replicas],
-        "objects": [{"action": action, "kind": kind, "name": name} for action, kind, name in result.objects],
+        "objects": objects,
     }
 
 
@@ -72,7 +75,7 @@ def _field(one: Field) -> str:
 
 
 def _value(value: Any) -> str:
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return "default" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _moved(before: str, after: str) -> str:
