@@ -8,6 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from steelyard.balance.types import MetricsProblem
+from steelyard.cluster.kubectl import Kubectl
+from steelyard.cluster.places import NoPrometheus, place_of
+from steelyard.cluster.prometheus_access import FOLDER, opened
 from steelyard.metrics.answers import Unavailable, ask
 from steelyard.metrics.connect import connect
 from steelyard.settings import Settings, explained
@@ -48,6 +51,32 @@ async def test_what_is_not_allowed_is_said(tmp_path: Path) -> None:
 async def test_an_authority_that_is_not_named_is_not_trusted(tmp_path: Path) -> None:
     with guarded(tmp_path) as url, pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
         await asked(url, None)
+
+
+async def test_the_command_line_reads_a_folder_of_the_same_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "authorization").write_text("Bearer mine")
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+
+    with guarded(tmp_path, "Bearer mine") as url:
+        async with opened(place_of(url), Kubectl()) as client:
+            assert await ask(client, "a question", "query", query="vector(1)") == []
+
+
+@pytest.mark.parametrize("content", [None, "not a certificate"])
+async def test_a_folder_of_the_command_line_that_is_wrong_is_named(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "secret"
+    if content:
+        folder.mkdir()
+        (folder / "ca.crt").write_text(content)
+    monkeypatch.setenv(FOLDER, str(folder))
+
+    with pytest.raises(NoPrometheus, match=FOLDER):
+        async with opened(place_of("https://prometheus.example"), Kubectl()):
+            pass
 
 
 WRONG = {

@@ -5,6 +5,7 @@ What it opens is an httpx client for `steelyard.metrics.Prometheus`, which runs 
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import AsyncIterator
@@ -18,14 +19,15 @@ from steelyard.cluster.kinds import BY_NAME, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 from steelyard.cluster.places import NoPrometheus, Place, place_of
+from steelyard.metrics.connect import KEPT, connect
 
 OPERATOR = "app.kubernetes.io/name=steelyard,app.kubernetes.io/component=operator"
 """Selects the operator's Deployment."""
 USUAL_NAMESPACE = "steelyard-system"
 VARIABLE = "STEELYARD_PROMETHEUS_URL"
+FOLDER = "STEELYARD_PROMETHEUS_SECRET"
+"""Of the user's own environment: a folder like the one that the operator's setting of this name names."""
 SECONDS = 20.0
-KEPT = httpx.Limits(keepalive_expiry=60.0)
-"""Whoever asks every few seconds keeps its connections; httpx would close them after five."""
 WRITES = "^(POST|PUT|PATCH|DELETE)$"
 
 
@@ -56,7 +58,7 @@ def operators_place(kubectl: Kubectl) -> Place:
 async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose base URL is Prometheus."""
     if not place.in_cluster:
-        async with httpx.AsyncClient(base_url=place.base, timeout=SECONDS, limits=KEPT) as client:
+        async with _with_secret(place.base) as client:
             yield client
         return
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:  # nobody else may open it
@@ -75,6 +77,17 @@ async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncCli
             url = f"http://localhost{place.base}"  # the only host that `kubectl proxy` accepts
             async with httpx.AsyncClient(base_url=url, transport=transport, timeout=SECONDS, trust_env=False) as client:
                 yield client
+
+
+def _with_secret(url: str) -> httpx.AsyncClient:
+    """With what the user's folder says that this Prometheus asks for."""
+    folder = os.environ.get(FOLDER)
+    try:
+        if folder and not Path(folder).is_dir():
+            raise NotADirectoryError(f"{folder} is no folder")
+        return connect(url, SECONDS, Path(folder) if folder else None)
+    except OSError as error:  # that of a certificate among them
+        raise NoPrometheus(f"{FOLDER}: {error}") from error
 
 
 async def clock(client: httpx.AsyncClient) -> float:

@@ -11,6 +11,9 @@ import httpx
 HEADER, AUTHORITY = "authorization", "ca.crt"
 """Files that the folder of a Secret may have: the header of that name, and whom to trust instead of the public ones."""
 
+KEPT = httpx.Limits(keepalive_expiry=60.0)
+"""Whoever asks every few seconds keeps its connections; httpx would close them after five."""
+
 
 def connect(url: str, timeout: float, secret: Path | None) -> httpx.AsyncClient:
     """A client whose base URL is Prometheus; `secret` is the folder with what it asks for."""
@@ -18,6 +21,7 @@ def connect(url: str, timeout: float, secret: Path | None) -> httpx.AsyncClient:
         base_url=url,
         timeout=timeout,
         follow_redirects=False,
+        limits=KEPT,
         auth=_FromFile(secret / HEADER) if secret else None,
         verify=trusted(secret) or True,
     )
