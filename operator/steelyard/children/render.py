@@ -49,8 +49,8 @@ def render(
     goal = _goal(view, allocation, now, stop=job.spec.suspend or means.waits)
     target = {slot: now[slot].desired if slot[0] in held else goal.replicas.get(slot, 0) for slot in now}
     for slot in now:
-        if view.keeps_failing(slot, instant):
-            target[slot] = min(target[slot], now[slot].alive)
+        if (most := view.startable(slot, instant)) is not None:
+            target[slot] = min(target[slot], most)
     all_prices = job.spec.gpu_prices
     prices = {(stage, profile): all_prices[stage][profile] for stage, profile in now}
     replicas = rollout(target, now, prices, means.budget, gpus_held(view.pods))

@@ -22,6 +22,8 @@ FAILED_KEPT = 3
 """Pods of a Deployment that failed and stay to be looked at; a ReplicaSet would pile up thousands."""
 FAILED_REST_SECONDS = 300.0
 """So long no more are asked for where so many failed: a ReplicaSet replaces failed pods at once and without end."""
+CAREFUL_SECONDS = 2 * FAILED_REST_SECONDS
+"""So long after a failure replicas start one after the other: device plug-ins confuse fractions that start at once."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,14 @@ class View:
         """Whether so many pods failed that asking for more would only make more of them, for a while."""
         failed = self.failed(slot)
         return len(failed) >= FAILED_KEPT and now - failed[0].created < FAILED_REST_SECONDS
+
+    def startable(self, slot: Slot, now: float) -> int | None:
+        """How many replicas may be asked for, those that are there among them; None where no pod failed of late."""
+        failed, here = self.failed(slot), [pod for pod in self.pods_of(slot) if not pod.terminating]
+        if not failed or now - failed[0].created >= CAREFUL_SECONDS:
+            return None
+        starts = 0 if self.keeps_failing(slot, now) else 1
+        return max(len(here), sum(pod.ready for pod in here) + starts)
 
     def workload(self, slot: Slot) -> Child | None:
         stage, profile = slot

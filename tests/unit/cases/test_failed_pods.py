@@ -48,6 +48,16 @@ async def test_pods_that_fail_again_and_again_are_capped_told_and_tried_again_la
     assert operated.condition("Degraded")[0] == "False"
 
 
+async def test_after_a_rejection_replicas_start_one_after_the_other(operated: Operated) -> None:
+    """Project-HAMi/HAMi#2214, Project-HAMi/volcano-vgpu-device-plugin#93: starts at once on a node got each other's."""
+    await fail(operated, "UnexpectedAdmissionError")
+    for replicas in (1, 2):
+        await operated.tick()
+        assert operated.cluster.replicas()["calculator-sampler-whole"] == replicas
+        operated.cluster.settle()
+    assert [pod["status"]["phase"] for pod in operated.cluster.pods("sampler")].count("Running") == 2
+
+
 async def test_one_eviction_is_just_replaced(operated: Operated) -> None:
     victim = operated.cluster.pods("sampler")[0]
     operated.cluster._put({**victim, "status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}})
