@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from steelyard.telemetry import Telemetry
 from steelyard.telemetry.families import JOB_LABELS, OF_ROUND, OF_STATUS, PREFIX
 from steelyard.telemetry.jobs import DECISION_LABELS, DECISIONS, DECISIONS_WHAT
-from steelyard_workers.bus_exporter import families
+from steelyard_workers.bus_exporter.run import families
 from steelyard_workers.clock import Clock
 from steelyard_workers.metrics import (
     BufferMetrics,

@@ -15,7 +15,7 @@ from e2e.local import Pipeline, job_json, pipeline
 from steelyard_workers import bus as bus_module
 from steelyard_workers import bus_patience, bus_streams
 from steelyard_workers.bus import MAX_DELIVERIES, Bus
-from steelyard_workers.bus_exporter import BufferCollector
+from steelyard_workers.bus_exporter.run import BufferCollector
 from steelyard_workers.bus_keys import Overtaken
 from steelyard_workers.bus_patience import BusDenied, BusLost
 from steelyard_workers.config import JobConfig

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 from steelyard_workers.config import Place
 from steelyard_workers.messages import PolicyVersion
 from steelyard_workers.sampler import middleware as module
-from steelyard_workers.sampler.__main__ import flags
 from steelyard_workers.sampler.follower import Follower
 from steelyard_workers.sampler.middleware import Middleware
+from steelyard_workers.sampler.run import flags
 from steelyard_workers.sampler_protocol import VERSION_HEADER
 from tests.pipeline import job_config, worker_environment
 from tests.unit.workers.test_sampler_follower import FakeEngine

@@ -1,7 +1,4 @@
-"""Says how full the buffers are: reads the bus server's own account next door and serves it to Prometheus.
-
-Runs beside the server in the bus pod. When the server does not answer, the series are absent: absent is not zero.
-"""
+"""The exporter's process. When the bus server does not answer, the series are absent: absent is not zero."""
 
 import asyncio
 import logging
@@ -60,8 +57,8 @@ def buffers(account: Mapping[str, Any]) -> list[tuple[Hop, int, int]]:
     ]
 
 
-async def run(monitor: str, port: int) -> None:
-    """Serve until asked to stop."""
+async def serve(monitor: str, port: int) -> None:
+    """Answer Prometheus until asked to stop."""
     health, registry = Health(), CollectorRegistry()
     registry.register(BufferCollector(monitor))
     async with Drain().listening() as drain, serving(worker_app(health, registry), port):
@@ -69,6 +66,7 @@ async def run(monitor: str, port: int) -> None:
         await drain.requested.wait()
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Read the server next door."""
     logging.basicConfig(level=logging.INFO)
-    asyncio.run(run("http://localhost:8222", int(os.environ.get("PORT", "8000"))))
+    asyncio.run(serve("http://localhost:8222", int(os.environ.get("PORT", "8000"))))
