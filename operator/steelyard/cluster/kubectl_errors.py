@@ -41,6 +41,7 @@ WORDS: tuple[tuple[re.Pattern[str], type[ClusterError]], ...] = (
     (re.compile(r"context .* does not exist|current-context|invalid configuration|no configuration"), NoContext),
     (re.compile(r"error loading config|stat .*no such file|cluster .* does not exist"), NoContext),
     (re.compile(r"doesn't have a resource type"), NotServed),
+    (re.compile(r'^The \w+ ".*" is invalid:'), Refused),
     (
         re.compile(
             r"Unable to connect|was refused|no such host|i/o timeout|timed out|deadline exceeded|x509|TLS|EOF|"

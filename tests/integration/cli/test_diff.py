@@ -76,11 +76,12 @@ def test_what_the_api_server_would_refuse_is_told_in_its_words(
 ) -> None:
     operated.create()
     job = deepcopy(operated.job())
-    job["spec"]["pool"] = {"name": "shared"}
+    job["spec"]["tasks"] = {"configMap": {"name": "others"}}
     refused = Person(cluster.kubeconfig).steelyard("diff", "-f", written(tmp_path, job))
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith("SY1007 ")
-    assert "pool.name is immutable" in refused.err
+    assert "spec.tasks: Invalid value" in refused.err
+    assert "is immutable: the job's ledger depends on it" in refused.err
 
 
 def _desired(operated: Operated, name: str) -> int:

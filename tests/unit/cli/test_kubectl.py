@@ -182,6 +182,7 @@ COMPLAINTS: list[tuple[str, type[ClusterError], str]] = [
     ('error: context "nope" does not exist', errors.NoContext, '^context "nope"'),
     ("error: stat /nowhere: no such file or directory", errors.NoContext, "/nowhere"),
     ('error: the server doesn\'t have a resource type "agenticrljobs"', errors.NotServed, "agenticrljobs"),
+    ('The AgenticRLJob "x" is invalid: spec.tasks: Invalid value: is immutable: x509', errors.Refused, "spec.tasks"),
     ("Please enter Username: error: EOF", errors.Unauthorized, "Username"),
     (
         "E1130 13:00:00.123456   99 memcache.go:265] couldn't get it\nUnable to connect to the server: x509: expired",
