@@ -41,6 +41,7 @@ ANSWERS = {
     "check": {0, 3, 4},  # the operator runs outside of this cluster
     "status": {0, 3},
     "why-not": {0, 3},
+    "diff": {0, 4},
     "bundle": {0, 4},  # no kubelet hands out logs
 }
 """Command of steelyard -> exit codes with which it has answered; of all others only 0."""

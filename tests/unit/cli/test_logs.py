@@ -48,6 +48,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> State:
         "r-1/worker": [at(3, "three")],
     }
     monkeypatch.setattr("steelyard.cli.session.from_environment", lambda *_: FakeKubectl(state))
+    monkeypatch.setattr("steelyard.cli.log_lines.HELD_SECONDS", 0.05)
     return state
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import kopf
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from steelyard import handlers
@@ -109,28 +105,6 @@ def test_without_a_cluster_one_line_says_what_was_tried(
     assert isinstance(said, str), "sys.exit prints it and exits 1"
     assert said.startswith(f"python -m steelyard: no cluster: tried {words.format(path=path)}")
     assert "\n" not in said
-
-
-def test_an_operator_that_has_not_read_everything_yet_ends_when_it_is_told_to(tmp_path: Path) -> None:
-    """As process 1 of a container it would else run on until it is killed, and keep the Lease from its successor."""
-    config = {
-        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "x", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-        "current-context": "x",
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    environment = {**os.environ, "STEELYARD_KUBECONFIG": str(tmp_path / "kubeconfig"), "STEELYARD_HTTP_PORT": "0"}
-    command = [sys.executable, "-m", "steelyard"]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as operator:
-        assert operator.stderr is not None
-        while "does not answer" not in operator.stderr.readline():
-            assert operator.poll() is None
-        operator.terminate()
-        _, said = operator.communicate(timeout=30)
-
-    assert operator.returncode == 0
-    assert "told to stop" in said
 
 
 async def test_health_fails_with_its_reasons() -> None:
