@@ -103,6 +103,10 @@ def test_who_asks_about_it_is_told_by_figures_and_exit_codes(job: LiveJob, termi
     assert {child["name"] for child in asked(f"tree {job.name}")["children"]} >= set(STAGES)
     assert asked(f"status {job.name}")["trajectoriesPerSecond"] > 0
 
+    shorter = asked(f"diff -f {MANIFESTS / 'examples' / 'calculator.yaml'} --exit-code", code=4)
+    assert [one["path"] for one in shorter["fields"]] == ["spec.algorithm.steps"]
+    assert [one["stage"] for one in shorter["replicas"] if one["pods"] == "restart"] == ["trainer"]
+
 
 @pytest.mark.parametrize("stage", ["environment", "reward-server", "trainer", "bus", "sampler"])
 def test_training_goes_on_after_a_kill_of(job: LiveJob, stage: str) -> None:

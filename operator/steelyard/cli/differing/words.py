@@ -12,7 +12,6 @@ from steelyard.cli.output import Column, Tinted, Tone, table
 
 TONES = {Pods.RESTART: Tone.BUSY, Pods.STOP: Tone.BUSY, Pods.UNKNOWN: Tone.BUSY, Pods.KEEP: Tone.FAINT}
 COLUMNS = (Column("STAGE"), Column("PROFILE"), Column("REPLICAS"), Column("PODS"))
-
 OBJECT = ("action", "kind", "name")
 
 
@@ -29,7 +28,7 @@ def lines(result: Outcome, blind: str | None) -> Iterator[str]:
     yield f"Decision: {result.decision.reason}"
     if blind:
         yield f"  (without metrics: {blind})"
-    yield from table(COLUMNS, [_row(one) for one in result.replicas])
+    yield from table(COLUMNS, [_row(one) for one in result.replicas], headers=bool(result.replicas))
     moved = _moved(f"{result.gpus_before:g}", f"{result.gpus_after:g}")
     yield f"GPUs: {moved} of a budget of {float(result.job.spec.budget.gpus):g}"
     yield from (f"{action} {kind} {name}" for action, kind, name in result.objects or ())
