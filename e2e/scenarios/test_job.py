@@ -130,8 +130,8 @@ def test_an_operator_killed_in_the_middle_of_a_move_makes_the_same_move_once(job
     kill(_operator(kube), "operator")
     wait_for("two environments", lambda: len(job.ready("environment")) == 2, READY_SECONDS)
     wait_for("one reward server", lambda: len(job.ready("reward-server")) == 1, READY_SECONDS)
-    assert len(moves()) == 1
-    assert job.revisions()[-1] == moves()[0]
+    (made,) = moves()
+    assert job.revisions()[-1]["metadata"]["name"] == made["metadata"]["name"]
 
 
 def test_a_stage_changes_its_gpu_profile(job: LiveJob, gpus: GpuLog, manifest: Object) -> None:
