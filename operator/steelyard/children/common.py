@@ -40,6 +40,8 @@ ANNOTATION_IMAGES = f"{GROUP}/images"
 HTTP_PORT = 8000
 NATS = "nats"
 """Key of the bus' own image beside those of the stages."""
+EXPORTER = "exporter"
+"""Key of the image of the bus' exporter, where it is not the environment's."""
 IMAGE_ROLES = (*(stage.value for stage in Stage), NATS)
 
 
@@ -58,7 +60,7 @@ class Images:
 
     @property
     def exporter(self) -> str:
-        return self.by_role[Stage.ENVIRONMENT.value]
+        return self.by_role.get(EXPORTER, self.by_role[Stage.ENVIRONMENT.value])
 
     def to_json(self) -> str:
         return json.dumps(dict(self.by_role), sort_keys=True)
@@ -68,7 +70,7 @@ class Images:
         """What `to_json` wrote; None when a hand spoiled it."""
         try:
             roles = json.loads(text)
-            return cls({role: str(roles[role]) for role in IMAGE_ROLES})
+            return cls({role: str(roles[role]) for role in (*IMAGE_ROLES, *({EXPORTER} & roles.keys()))})
         except (ValueError, KeyError, TypeError):
             return None
 

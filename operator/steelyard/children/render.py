@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from steelyard.api import AgenticRLJob, Allocation, Stage
 from steelyard.balance.types import Instant
 from steelyard.children import children, remains
-from steelyard.children.common import ANNOTATION_DIGEST, Images, Manifest, Slot, config_name, digest
+from steelyard.children.common import ANNOTATION_DIGEST, EXPORTER, Images, Manifest, Slot, config_name, digest
 from steelyard.children.lifecycle import Goal, running, stopping
 from steelyard.children.pods import template_inputs
 from steelyard.children.rollout import Workload, rollout
@@ -59,14 +59,17 @@ def render(
 
 
 def frozen_images(view: View, job: AgenticRLJob, defaults: Images) -> Images:
-    """The images the job was started with: a stage's until a change of the spec restarts that stage, all of them until
-    the job is suspended and all its pods are gone.
+    """The images the job was started with: a stage's until a change of the spec restarts that stage, those of the bus
+    until the job is suspended and all its pods are gone.
     """
     kept = kept_images(view, job)
     if kept is None or (job.spec.suspend and not view.pods):
         return defaults
     changed = {slot[0].value for slot in slots(job) if asks_for_other_pods(view, job, slot, kept)}
-    return Images({role: (defaults if role in changed else kept).by_role[role] for role in kept.by_role})
+    by_role = {role: (defaults if role in changed else kept).by_role[role] for role in kept.by_role}
+    if by_role[Stage.ENVIRONMENT.value] != kept.exporter:  # another image restarts the bus, for which all would wait
+        by_role[EXPORTER] = kept.exporter
+    return Images(by_role)
 
 
 def kept_images(view: View, job: AgenticRLJob) -> Images | None:

@@ -93,6 +93,22 @@ async def test_after_an_upgrade_a_change_brings_new_images_only_to_the_stage_tha
     }
 
 
+async def test_after_an_upgrade_no_change_of_a_stage_restarts_the_bus(operated: Operated) -> None:
+    """Its exporter runs the environment's image, and every worker waits while the bus is away."""
+    operated.images = Images({role: image.replace(":1", ":2") for role, image in IMAGES.by_role.items()})
+    operated.restart()
+    await operated.settle()
+    operated.cluster.writes.clear()
+    stages = operated.cluster.get("AgenticRLJob", "calculator")["spec"]["stages"]
+    for argument in ("a", "b"):
+        environment = {**stages["environment"], "args": {"x": argument}}
+        operated.change_spec({"stages": {**stages, "environment": environment}})
+        await operated.settle()
+    assert "apply StatefulSet calculator-bus" not in written(operated)
+    template = operated.cluster.get("Deployment", "calculator-environment")["spec"]["template"]["spec"]
+    assert {container["image"] for container in template["containers"]} == {"example/environment:2"}
+
+
 def images(operated: Operated) -> set[str]:
     pods = [pod for pod in operated.cluster.pods() if pod["metadata"]["labels"]["steelyard.dev/stage"] != "bus"]
     return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
