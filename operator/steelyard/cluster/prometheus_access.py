@@ -19,7 +19,6 @@ from steelyard.cluster.kinds import BY_NAME, Object
 from steelyard.cluster.kubectl import Kubectl
 from steelyard.cluster.kubectl_errors import meaning
 from steelyard.cluster.places import NoPrometheus, Place, place_of
-from steelyard.metrics.connect import KEPT, connect
 
 OPERATOR = "app.kubernetes.io/name=steelyard,app.kubernetes.io/component=operator"
 """Selects the operator's Deployment."""
@@ -57,6 +56,8 @@ def operators_place(kubectl: Kubectl) -> Place:
 @asynccontextmanager
 async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose base URL is Prometheus."""
+    from steelyard.metrics.connect import KEPT
+
     if not place.in_cluster:
         async with _with_secret(place.base) as client:
             yield client
@@ -81,6 +82,8 @@ async def opened(place: Place, kubectl: Kubectl) -> AsyncIterator[httpx.AsyncCli
 
 def _with_secret(url: str) -> httpx.AsyncClient:
     """With what the user's folder says that this Prometheus asks for."""
+    from steelyard.metrics.connect import connect
+
     folder = os.environ.get(FOLDER)
     try:
         if folder and not Path(folder).is_dir():
