@@ -24,13 +24,13 @@ GROUPS = {
     "Understand": {
         "explain": "Explain a decision: inputs, target, each limiter, outcome, and what would change it.",
         "why-not": "Say what keeps a stage from having N replicas, and the threshold to cross.",
+        "diff": "Say what applying a job's file would come to, and write nothing.",
         "trace": "Show where trajectories spent their time: who worked, who waited for whom.",
         "audit": "Audit a stretch of a job's time: where it went, what holds it back, what moving GPUs is worth.",
         "check": "Check cluster, operator, metrics and jobs; every check runs, none needs the internet.",
         "bundle": "Collect a job's objects, events, metrics and logs in one file, without secrets.",
     },
     "Act": {
-        "diff": "Say what applying a job's file would come to, and write nothing.",
         "hold": "Hold a stage at so many replicas for a while.",
         "pause": "Freeze scaling, or suspend the pods.",
         "resume": "End the holds of a job, or let a suspended one go on.",
