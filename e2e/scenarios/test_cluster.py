@@ -189,7 +189,7 @@ def test_pods_of_any_user_share_a_claim_and_its_class_decides_what_stays(
     for name in ("writer", "reader"):
         wait(cluster, namespace, f"pod/{name}", "condition=Ready")
     note = ("grep", "hello", "/data/note")
-    wait_for("the note is there", lambda: succeeds(cluster, namespace, "reader", *note), 10)
+    wait_for("the note is there", lambda: succeeds(cluster, namespace, "reader", *note), PATIENCE_SECONDS)
 
     wait(cluster, namespace, "pvc/kept", "jsonpath={.status.phase}=Bound")
     get = ("get", "pvc", f"--namespace={namespace}", "--output=jsonpath={.spec.volumeName}")

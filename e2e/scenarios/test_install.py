@@ -144,14 +144,14 @@ def test_helm_4_waits_for_a_job(
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": "job", "version": "1.0.0"}))
     (tmp_path / "templates" / "job.yaml").write_text(json.dumps(released))  # in YAML 3e-4 is no text to everyone
-    install = ("install", "job", tmp_path, f"--namespace={JOBS}", "--take-ownership", "--wait", "--timeout=20s")
+    install = ("install", "job", tmp_path, f"--namespace={JOBS}", "--take-ownership", "--wait")
 
     try:
         if well:
             helms[4](*install)
         else:
             with pytest.raises(Failed, match="waits"):
-                helms[4](*install)
+                helms[4](*install, "--timeout=20s")
     finally:
         helms[4]("uninstall", "job", f"--namespace={JOBS}")
         job.kube.delete("AgenticRLJob", JOBS, "waits")

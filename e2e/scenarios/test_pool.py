@@ -49,7 +49,7 @@ def test_the_urgent_job_takes_a_gpu_back_by_draining_and_nothing_is_lost(kube: K
         with GpuLog(kube, wanted, NAMESPACE) as gpus:
             kube.apply(wanted[:1], NAMESPACE)
             patient.wait_step(1)
-            assert len(patient.pods("sampler")) == 2
+            wait_for("both samplers of the patient job", lambda: len(patient.pods("sampler")) == 2, READY_SECONDS)
 
             kube.apply(wanted[1:], NAMESPACE)
 
