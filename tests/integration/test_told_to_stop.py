@@ -26,17 +26,22 @@ time.sleep(60)
 SOON = 30.0
 
 
-@pytest.mark.parametrize("worker", ["sampler", "environment", "reward", "trainer", "bus_exporter"])
-def test_a_worker_that_is_told_to_stop_while_it_imports_its_parts_ends_at_once(worker: str, tmp_path: Path) -> None:
+WORKERS = ("sampler", "environment", "reward", "trainer", "bus_exporter")
+
+
+@pytest.mark.parametrize(
+    ("module", "code"), [("steelyard", 0), *((f"steelyard_workers.{worker}", STOPPED) for worker in WORKERS)]
+)
+def test_who_is_told_to_stop_while_it_imports_its_parts_ends_at_once(module: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "pydantic.py").write_text(SLOW)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-m", f"steelyard_workers.{worker}"], env=environment) as process:
+    with subprocess.Popen([sys.executable, "-m", module], env=environment) as process:
         try:
             end = time.monotonic() + SOON
             while not (tmp_path / "importing").exists() and time.monotonic() < end:
                 time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(SOON) == STOPPED
+            assert process.wait(SOON) == code
         finally:
             process.kill()
 

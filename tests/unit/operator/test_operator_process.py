@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from steelyard import handlers
-from steelyard.__main__ import main
 from steelyard.api import Origin, RevisionPhase, Stage
 from steelyard.cluster import kinds
 from steelyard.cluster.ledger import prunable
+from steelyard.run import main
 from steelyard.settings import Settings
 from steelyard.telemetry import Telemetry, serving
 from tests.builders import a_job, a_revision, job_manifest
