@@ -21,6 +21,7 @@ from steelyard_workers.bus_patience import BusDenied, BusLost
 from steelyard_workers.config import JobConfig
 from steelyard_workers.messages import Experience, Hop, Malformed, Task, TrajectoryId
 from tests.unit.workers.experience import experience
+from tests.worker_process import until
 
 ROOM = 2 * (2 * 4 + 2 * 4)  # of TASKS for the job below: twice what can be open after a resume
 
@@ -127,6 +128,24 @@ async def test_a_payload_that_does_not_parse_goes_to_the_dead_letters_with_the_r
     assert (str(letter.id), letter.hop, letter.payload) == ("4/1/0", "experience", '{"id": 3}')
     assert "Experience id" in letter.reason
     assert await bus.stored(Hop.EXPERIENCE) == {experience(5).id}
+
+
+async def test_who_finds_no_room_among_the_dead_letters_says_so_and_loses_nothing(
+    parts: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bus_streams, "MAX_DEAD_LETTERS", 1)
+    async with connected(parts) as bus:
+        for group in (0, 1):
+            await bus.put(task(group))
+        first, second = await bus.take(Task, 2)
+        await bus.bury(first, "of no use")
+        burying = asyncio.create_task(bus.bury(second, "of no use either"))
+        await until("it is told", lambda: "no room for 1/0/0" in caplog.text)
+        assert await bus.stored(Hop.TASKS) == {second.id}
+
+        await bus._js.purge_stream(bus_streams.DEAD)
+        await burying
+        assert await bus.buried() == {second.id}
 
 
 async def test_a_task_that_no_worker_survives_goes_to_the_dead_letters(bus: Bus) -> None:

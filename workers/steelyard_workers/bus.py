@@ -5,8 +5,8 @@ Delivery is at least once on every hop; exactly once is the business of the trai
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -266,7 +266,7 @@ class Bus:
     async def _bury(self, hop: Hop, id_: TrajectoryId, msg: Msg, reason: str) -> None:
         log.error("%s %s goes to the dead letters: %s", hop, id_, reason)
         letter = DeadLetter(id=id_, hop=hop, reason=reason, payload=msg.data.decode(errors="replace"))
-        await self._store(subject(f"dead.{hop}", self._job.name, id_), id_, encode(letter), nullcontext)
+        await self._store(subject(f"dead.{hop}", self._job.name, id_), id_, encode(letter), partial(_stuck, id_))
 
     async def _store(self, subject_: str, id_: TrajectoryId, payload: bytes, full: Waiting) -> bool:
         async def attempt() -> bool | None:
@@ -303,3 +303,9 @@ class Bus:
             await asyncio.sleep(bus_streams.ACK_WAIT_SECONDS / 3)
             for delivery in list(self._held.values()):
                 await delivery.keep_alive()
+
+
+@contextmanager
+def _stuck(id_: TrajectoryId) -> Iterator[None]:
+    log.error("the dead letters have no room for %s: what holds it waits until %s is purged", id_, bus_streams.DEAD)
+    yield
