@@ -52,7 +52,7 @@ unit: install ## fast tests: no network, no root, no cluster
 	@$(PYTEST) -n 3 --dist worksteal tests/unit tests/property/test_bad_input.py   # some wait: more than one a core
 
 property: install ## the core on thousands of generated cases and on simulated pipelines
-	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough tests/property
+	@$(PYTEST) -n 2 --dist worksteal --hypothesis-profile=thorough --timeout=1800 tests/property
 
 # Nothing heavy is built beside a test, or beside another build.
 programs: install

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
-import pytest
 from hypothesis import given, settings
 
 from steelyard.balance.allocate import EFFICIENT, Infeasible, Optimum, allocate
 from steelyard.balance.offers import Choice
 from tests.property.effort import LEAST, THOROUGH, costly
 from tests.unit.balance.problems import NONSENSE, RATES, Problem, changes, everything, fits, points, problems
-
-pytestmark = pytest.mark.timeout(1800)  # thousands of cases
 
 
 @settings(max_examples=5_000 if THOROUGH else LEAST)

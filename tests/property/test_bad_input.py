@@ -49,8 +49,6 @@ from tests.unit.balance.test_gate import time
 from tests.unit.balance.test_verdict import AFTER, a_move, measuring
 from tests.unit.coldstart.builders import a_model, some_hardware
 
-pytestmark = pytest.mark.timeout(1800)
-
 CASES = 10_000 if THOROUGH else 300
 ODD_VALUES = (0.0, -1.0, 1e-300, 1.0, 20.0, 1e6, 1e300, inf, -inf, nan)
 ODD_FIGURES = ("0", "-1", "5e-324", "1e-100", "1e-12", "1e15", "1e100", "1e308", "nan", "inf", "x")

@@ -25,8 +25,6 @@ from tests.unit.balance.loop import demo_job
 from tests.unit.balance.test_draws import one_by_one
 from tests.unit.balance.test_gate import time
 
-pytestmark = pytest.mark.timeout(1800)  # thousands of cases
-
 VALUES = st.one_of(
     st.floats(0, 1e4), st.sampled_from([0.0, -1.0, nan, inf, -inf, 1e300, 1e-300]), st.integers(0, 50).map(float)
 )

@@ -9,7 +9,6 @@ from math import pi, sin
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,8 +25,6 @@ from tests.property.effort import closed_loops, costly
 from tests.unit.balance.builders import NOW, START
 from tests.unit.balance.loop import Loop, demo_job
 from tests.unit.balance.replicas import Setup
-
-pytestmark = pytest.mark.timeout(3600)  # thousands of cases
 
 JOB = demo_job({"scaling.cooldownSeconds": 120, "scaling.horizonSeconds": 600, "algorithm.steps": 100_000})
 SCALING = JOB.spec.scaling

@@ -25,8 +25,6 @@ from tests.milp import feasible
 from tests.property.effort import costly, dear
 from tests.unit.coldstart.builders import a_model, engines, some_hardware, some_lengths
 
-pytestmark = pytest.mark.timeout(3600)
-
 CASES, SHORT_CASES, WHOLE_CASES = 1000, 100, 100
 WITHIN, SHORT_WITHIN, MOST_EXTRA = 1e-3, 5e-3, 2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import inf, nan
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +18,6 @@ from tests.property.test_balance import INSTANTS, VALUES
 from tests.unit.balance.builders import NOW, START, a_view, pods_of
 from tests.unit.balance.loop import demo_job
 from tests.unit.balance.test_diagnose import SHOWS
-
-pytestmark = pytest.mark.timeout(1800)  # thousands of cases
 
 CASES = st.sampled_from(sorted(SHOWS))
 NAMES = st.sampled_from([*(pod.name for pod in pods_of(START)), "calculator-bus-0", "calculator-checkpoints"])

@@ -18,8 +18,6 @@ from tests.property.effort import costly
 from tests.property.test_balance import models
 from tests.unit.balance.loop import demo_job
 
-pytestmark = pytest.mark.timeout(1800)  # thousands of cases
-
 AGEING = 100.0
 QUARTERS = st.integers(0, 40).map(lambda n: n / 4)
 ODD = st.sampled_from([nan, inf, -inf, -1.0, 0.0, 1e308, 5e-324, 1e-300])

@@ -6,7 +6,6 @@ import asyncio
 import random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from tests.unit.operator.sharing import BIG, SMALL, Sharing
 
 CASES = 20
 """A case takes half a second."""
-pytestmark = pytest.mark.timeout(600)
 
 
 async def test_an_operator_killed_at_any_write_ends_in_the_same_grants_and_never_lends_a_gpu_twice() -> None:

@@ -12,8 +12,6 @@ from steelyard.twin.profiles import Spread, profile
 from steelyard.twin.run import Static, Steelyard, run
 from tests.unit.twin.builders import a_profile, finished, flow_only
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def test_a_saturated_sampler_reaches_b_over_tau_of_b() -> None:
     """Sequences of equal length, so that the batch is always as full as the KV cache or the slots allow."""
