@@ -243,7 +243,7 @@ def test_suspend_stops_every_pod_and_resume_goes_on_from_the_checkpoint(job: Liv
     before = job.step() or 0
     job.change(suspend=True)
     wait_for("the word that it is suspended", lambda: job.condition("Suspended")["status"] == "True", READY_SECONDS)
-    assert not job.all_pods()
+    wait_for("no pods", lambda: not job.all_pods(), READY_SECONDS)
     for claim in ("checkpoints", "weights", "bus"):
         assert kube.get("PersistentVolumeClaim", NAMESPACE, f"{job.name}-{claim}"), claim
     job.change(suspend=False)
