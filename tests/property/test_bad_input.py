@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 from random import Random
@@ -237,7 +238,8 @@ def test_metrics_of_nonsense_get_an_answer() -> None:
     view = a_view(revisions=(a_revision(1, status={"settling_time": time(NOW - 200)}, inputs=SANE_INPUTS),))
     names = [pod.name for pod in view.pods()]
     for chance in chances():
-        sound(balance(view, nonsense(chance, names), NOW))
+        up_since = {part: chance.choice([NOW - 30, 0.0, -1.0, NOW + 1e9, inf, nan]) for part in (*Stage, "bus", "x")}
+        sound(balance(replace(view, up_since=up_since), nonsense(chance, names), NOW))
 
 
 def test_ledgers_of_nonsense_get_an_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,8 @@ from tests.builders import SLICE, WHOLE
 from tests.unit.balance.loop import Loop, demo_job
 from tests.unit.balance.replicas import Setup
 
+QUICK = Setup(turns=1, tokens=10, tool_seconds=1.3, alpha=0.015, beta=0.0004, judge_seconds=0.11, step_seconds=0.5)
+"""As the demo's stages are: most of the time is the tools'."""
 FAST_SLICE = {**SLICE, "speedPercent": 150}
 SEEDS = range(2)
 
@@ -173,6 +176,33 @@ def test_an_operator_that_dies_between_closing_a_revision_and_recording_the_next
     assert plan.revision is not None
     assert plan.revision.spec.number == lost.spec.number
     assert plan.revision.spec.allocation == lost.spec.allocation
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_outage_is_no_reason_to_move(stage: Stage, seed: int) -> None:
+    """While one stage was away, what the others did says nothing about what they can."""
+    loop = Loop(demo_job({"stages.environment.replicas": {"min": 1, "max": 6}}), replace(QUICK, seed=seed)).run(500)
+    settled = len(loop.revisions)
+    for _ in range(3):
+        loop.pipeline.kill(stage, 40)
+        loop.run(90)
+    assert len(loop.revisions) == settled, loop.revisions[-1].spec.reason
+
+
+@pytest.mark.parametrize(
+    ("stage", "verdict"), [(Stage.TRAINER, Verdict.KEPT), (Stage.ENVIRONMENT, Verdict.ROLLED_BACK)], ids=str
+)
+def test_an_outage_speaks_against_a_move_only_where_it_moved_something(stage: Stage, verdict: Verdict) -> None:
+    loop = Loop(demo_job({"scaling.evaluation.steps": 5}), QUICK)
+    while len(loop.revisions) < 2 or loop.active.status.measuring_time is None:
+        loop.run(5)
+    grown = loop.active.metadata.name
+    for _ in range(5):
+        loop.pipeline.kill(stage, 20)
+        loop.run(30)
+    loop.run(120)
+    assert [one.status.verdict for one in loop.revisions if one.metadata.name == grown] == [verdict]
 
 
 def test_drift_moves_capacity_again() -> None:

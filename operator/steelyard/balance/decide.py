@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from steelyard.api import Allocation, AllocationRevision, Origin, Prediction, RevisionPhase
+from steelyard.api import AgenticRLJobSpec, Allocation, AllocationRevision, Origin, Prediction, RevisionPhase
 from steelyard.balance.allocate import Infeasible
 from steelyard.balance.bounds import repaired, stage_bounds, user_hold
 from steelyard.balance.counterfactual import throughput_error
@@ -17,6 +17,7 @@ from steelyard.balance.gate import Case, Judged, veto
 from steelyard.balance.ledger import inputs_of, is_open, known, successor
 from steelyard.balance.model import Model, Promise
 from steelyard.balance.observe import STEPS, Observed, observe
+from steelyard.balance.outage import last_outage
 from steelyard.balance.priors import start
 from steelyard.balance.propose import Candidate, better_split, more_slots, unbounded_gain
 from steelyard.balance.surroundings import surroundings
@@ -36,6 +37,8 @@ class Picture:
     waits: WaitGraph = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     """Symptoms, the most urgent first."""
+    too_little: str | None = None
+    """How few steps were measured, None when they are enough to decide on."""
 
     @cached_property
     def most_gain(self) -> float | None:
@@ -66,17 +69,30 @@ class Outcome:
 
 
 def look(seen: Seen, active: AllocationRevision, rates: Rates, now: Instant) -> Picture:
-    """Observe and estimate over the time in which the allocation that runs now was in force."""
+    """Observe and estimate over the time in which the allocation that runs now was in force: since the last outage,
+    once that is long enough."""
     running = active
     if active.status.phase is RevisionPhase.PENDING:  # not applied yet: what it replaces still runs
         running = next((one for one in seen.revisions if one.metadata.name == active.spec.parent), active)
     status = running.status
     since = instant(status.measuring_time) or instant(status.settling_time) or instant(status.applied_time) or 0.0
-    observed = observe(seen, rates, now, since)
-    estimated = estimate(observed, seen.job.spec, known(seen.revisions))
+    observed, spec = observe(seen, rates, now, since), seen.job.spec
+    too_little = _too_little(observed, spec, f"under {active.metadata.name}")
+    if outage := last_outage(seen, rates, since, now):
+        undisturbed = observe(seen, rates, now, outage.over)
+        too_little = _too_little(undisturbed, spec, f"since the outage of the {outage.part}")
+        observed = observed if too_little else undisturbed
+    estimated = estimate(observed, spec, known(seen.revisions))
     waits = wait_graph(observed)
-    findings = symptoms(observed, waits, surroundings(rates, now), seen.job.spec)
-    return Picture(seen, active, observed, estimated, now, waits, findings)
+    findings = symptoms(observed, waits, surroundings(rates, now), spec)
+    return Picture(seen, active, observed, estimated, now, waits, findings, too_little)
+
+
+def _too_little(observed: Observed, spec: AgenticRLJobSpec, when: str) -> str | None:
+    window, wanted = observed.window, min(spec.scaling.evaluation.steps, STEPS)
+    if observed.throughput is not None and (window.steps >= wanted or window.full):
+        return None
+    return f"only {window.steps} of {wanted} training steps were measured {when}"
 
 
 def hold(kind: str, reason: str) -> Outcome:
@@ -187,14 +203,8 @@ def unmeasured(picture: Picture, rates: Rates) -> Outcome | None:
         return hold("MetricsUnavailable", f"no change because {rates.unavailable.message}")
     if picture.observed.missing:
         return hold("MetricsIncomplete", f"no change because {'; '.join(picture.observed.missing)}")
-    window = picture.observed.window
-    wanted = min(picture.seen.job.spec.scaling.evaluation.steps, STEPS)
-    if picture.observed.throughput is None or (window.steps < wanted and not window.full):
-        return hold(
-            "NoEvidence",
-            f"no change because only {window.steps} of {wanted} training steps were measured "
-            f"under {picture.active.metadata.name}",
-        )
+    if picture.too_little:
+        return hold("NoEvidence", f"no change because {picture.too_little}")
     if picture.estimated.model is None:
         return hold("NoEvidence", f"no change because {'; '.join(picture.estimated.unknown)}")
     return None

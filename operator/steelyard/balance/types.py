@@ -66,6 +66,8 @@ class Seen:
     quota: Mapping[str, Fraction] = field(default_factory=dict)
     """What the namespace's quotas leave to the job's stages (`hard` less what others use), by the resource that pods
     request: `cpu` in cores, `memory` in bytes. Absent is unknown, and then unbounded."""
+    up_since: Mapping[str, Instant] = field(default_factory=dict)
+    """Stage or `bus` -> since when at least one of its pods has run without a restart; infinite while none runs."""
 
     def pods(self) -> Iterator[PodView]:
         for profiles in self.stages.values():

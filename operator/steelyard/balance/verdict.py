@@ -20,7 +20,8 @@ from steelyard.balance.counterfactual import Counterfactual, counterfactual, thr
 from steelyard.balance.demand import EDGE_ERROR
 from steelyard.balance.ledger import is_trial, throughput_of
 from steelyard.balance.observe import Observed, observe
-from steelyard.balance.readiness import lacking, patience_seconds
+from steelyard.balance.outage import Outage, last_outage
+from steelyard.balance.readiness import READY_SECONDS, lacking, patience_seconds
 from steelyard.balance.types import Instant, Rates, Seen
 from steelyard.balance.words import decimal, instant, moment, number, percent, seconds, sentence
 
@@ -110,7 +111,9 @@ def _settling(revision: AllocationRevision, seen: Seen, rates: Rates, now: Insta
         cost = _cost(revision, seen, observed, applied, now) if now - applied <= rates.window_seconds else None
         update = {"measuring_time": moment(now), "measured": cost}
         return Judgement(revision.status.model_copy(update=update), "it is being measured")
-    if _stalled(revision, seen, observed, now, since) and spared(revision, seen, now) is None:
+    outage = _not_of_its_making(revision, seen, rates, since, now)
+    undisturbed = outage.over if outage else since
+    if _stalled(revision, seen, observed, now, undisturbed) and spared(revision, seen, now) is None:
         return _failed(revision, f"no step ended in the {seconds(waited)} since its replicas were ready", now)
     return Judgement(
         revision.status,
@@ -142,15 +145,28 @@ def _measuring(revision: AllocationRevision, seen: Seen, rates: Rates, now: Inst
     observed = observe(seen, rates, now, since, whole=True)  # as far back as samples are kept
     if observed.missing:
         return Judgement(revision.status, f"no verdict on missing data: {'; '.join(observed.missing)}")
+    outage = _not_of_its_making(revision, seen, rates, since, now)
+    if outage:
+        since = outage.over
+        observed = observe(seen, rates, now, since, whole=True)
     wanted = spec.scaling.evaluation.steps * (revision.status.windows + 1)
     after = observed.throughput
     full = _forgotten(since, observed)
     if after is None or (observed.window.steps < wanted and not full):
         if _stalled(revision, seen, observed, now, since) and spared(revision, seen, now) is None:
             return _failed(revision, f"the trainer stalled: no step ended in the last {seconds(now - since)}", now)
-        return Judgement(revision.status, f"{observed.window.steps} of {wanted} steps are measured")
+        when = f" since the outage of the {outage.part}" if outage else ""
+        return Judgement(revision.status, f"{observed.window.steps} of {wanted} steps are measured{when}")
     last = full or revision.status.windows >= MORE_WINDOWS or not is_trial(revision)
     return _conclude(revision, seen, observed, after, now, last=last)
+
+
+def _not_of_its_making(
+    revision: AllocationRevision, seen: Seen, rates: Rates, since: Instant, now: Instant
+) -> Outage | None:
+    """The last outage of what the move did not touch. One that comes again and again may be its doing after all."""
+    touched = {stage.value for stage, _ in revision.spec.allocation.before.diff(revision.spec.allocation.after)}
+    return last_outage(seen, rates, since, now, touched) if now - since <= READY_SECONDS else None
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,8 @@ class Pod:
     """Whether no controller looks after it: its Job was deleted without it."""
     started: bool = False
     """Whether any of its containers ever ran."""
+    up_since: float | None = None
+    """Since when all of its containers have run without a restart; None while one does not run."""
     problem: Problem | None = None
     last_words: str = ""
     """Termination message of its worker."""
@@ -214,6 +216,7 @@ def pod(obj: Mapping[str, Any]) -> Pod:
         created=datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(),
         stray=_owner(metadata) is None,
         started=_started(status),
+        up_since=_up_since(status, metadata["creationTimestamp"]),
         problem=None if ready else problem(status),
         last_words=last_words(status),
     )
@@ -224,6 +227,13 @@ def _started(status: Mapping[str, Any]) -> bool:
     if any("running" in (one.get("state") or {}) or one.get("lastState") for one in containers(status)):
         return True
     return any("terminated" in (one.get("state") or {}) for one in status.get("containerStatuses") or ())
+
+
+def _up_since(status: Mapping[str, Any], created: str) -> float | None:
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    if not states or not all("running" in state for state in states):
+        return None
+    return max(datetime.fromisoformat(state["running"].get("startedAt", created)).timestamp() for state in states)
 
 
 def autoscaled_deployment(obj: Mapping[str, Any]) -> str | None:

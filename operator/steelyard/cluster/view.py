@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 
 from steelyard.api import AgenticRLJob, AllocationRevision, Stage
 from steelyard.api.names import BUS
@@ -136,7 +137,16 @@ def seen(view: View, resource: AgenticRLJob) -> Seen:
             refused=workload.refused if workload else None,
             failed=_reasons(view.failed((stage, profile))),
         )
-    return Seen(resource, view.revisions, stages, view.held(resource), _quota(view, resource))
+    return Seen(resource, view.revisions, stages, view.held(resource), _quota(view, resource), _up_since(view))
+
+
+def _up_since(view: View) -> dict[str, float]:
+    """Of each part that has pods, since when one of them has run without a restart."""
+    found: dict[str, float] = {}
+    for pod in view.pods:
+        if not pod.ended:
+            found[pod.stage] = min(found.get(pod.stage, inf), inf if pod.up_since is None else pod.up_since)
+    return found
 
 
 def _quota(view: View, resource: AgenticRLJob) -> dict[str, Fraction]:

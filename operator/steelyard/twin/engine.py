@@ -18,7 +18,7 @@ from steelyard.twin.judging import Judging
 from steelyard.twin.pods import Meter, Pod
 from steelyard.twin.profiles import Profile
 from steelyard.twin.sampler import SamplerPod
-from steelyard.twin.scrape import Prometheus, counts
+from steelyard.twin.scrape import Prometheus, counts, up_since
 from steelyard.twin.serving import Serving
 from steelyard.twin.stages import BusPod, EnvironmentPod, RewardPod, TrainerPod
 from steelyard.twin.training import Training
@@ -129,7 +129,7 @@ class Pipeline:
 
     def seen(self, revisions: Sequence[AllocationRevision]) -> Seen:
         """What the operator's informer would hold."""
-        return Seen(self.job, tuple(revisions), counts(self._cluster, START))
+        return Seen(self.job, tuple(revisions), counts(self._cluster, START), up_since=up_since(self._cluster, START))
 
     def rates(self, window_seconds: float) -> Rates:
         """What Prometheus would answer: scrapes, late and with gaps, never the simulator's truth."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from math import inf
 from random import Random
 
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, Stage
@@ -85,6 +86,29 @@ class Pipeline:
         return mean * (1 + self.setup.spread * (2 * self.chance.random() - 1))
 
     # ---- the job
+
+    def kill(self, stage: Stage, seconds: float) -> None:
+        """Every replica of a stage restarts and serves again `seconds` from now; its work is done anew."""
+        for pod in self._of(stage):
+            pod.ready_at = self.now + seconds
+            pod.counters.clear()
+            pod.syncing = 0.0
+            for waiting in pod.queue:
+                waiting.sampler, waiting.running = None, False
+            pod.queue.clear()
+            for slot in pod.slots:
+                self._start_over(stage, slot)
+            if stage is Stage.TRAINER and self.training > 0:
+                self.experience, self.training = self.experience + self.job.spec.algorithm.batch, 0.0
+
+    def _start_over(self, stage: Stage, slot: Slot) -> None:
+        if slot.state != "starved" and stage is Stage.ENVIRONMENT:
+            self.tasks += 1
+            if slot.sampler is not None and slot in slot.sampler.queue:
+                slot.sampler.queue.remove(slot)
+        if slot.state != "starved" and stage is Stage.REWARD_SERVER:
+            self.trajectories += 1
+        slot.state, slot.left, slot.sampler = "starved", 0.0, None
 
     def advance(self, seconds: float) -> None:
         for _ in range(round(seconds / TICK)):
@@ -225,7 +249,14 @@ class Pipeline:
                 draining=sum(view.terminating for view in views),
                 pods=views,
             )
-        return Seen(self.job, tuple(revisions), stages)
+        return Seen(self.job, tuple(revisions), stages, up_since=self._up_since())
+
+    def _up_since(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for pod in self.pods:
+            up = pod.ready_at if pod.ready_at is not None and pod.ready(self.now) else inf
+            found[pod.stage] = min(found.get(pod.stage, inf), up)
+        return found
 
     def _view(self, pod: Pod) -> PodView:
         problem = None if pod.ready_at is not None else "Unschedulable"

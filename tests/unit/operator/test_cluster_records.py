@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import pytest
 
+from steelyard.api import Stage
 from steelyard.cluster.problems import Problem
 from steelyard.cluster.records import child, job, pod
+from steelyard.cluster.view import seen
 from tests.builders import job_manifest
+from tests.unit.operator.ticks import a_pod as runs
+from tests.unit.operator.ticks import a_tick
 
 METADATA = {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "7", "generation": 3}
 
@@ -74,6 +79,40 @@ def test_whether_a_pod_ever_ran(case: str) -> None:
     status, want = STARTED[case]
 
     assert pod(a_pod(status)).started == want
+
+
+AT = "2026-11-29T21:00:00Z"
+UP: dict[str, tuple[dict[str, Any], float | None]] = {
+    "its containers are not made yet": ({"phase": "Pending"}, None),
+    "it waits to run again": (container(CRASH_LOOP, NO_ENTRYPOINT), None),
+    "it runs": (container({"running": {"startedAt": AT}}), 1_795_986_000.0),
+    "it was started again": (container({"running": {"startedAt": AT}}, NO_ENTRYPOINT), 1_795_986_000.0),
+    "one of two was started again later": (
+        {"containerStatuses": [{"state": {"running": {"startedAt": at}}} for at in ("2026-11-29T20:00:02Z", AT)]},
+        1_795_986_000.0,
+    ),
+    "nobody says since when it runs": (container({"running": {}}), 1_795_982_400.0),
+}
+
+
+@pytest.mark.parametrize("case", UP)
+def test_since_when_a_pod_is_up(case: str) -> None:
+    status, want = UP[case]
+
+    assert pod(a_pod(status)).up_since == want
+
+
+def test_a_part_of_a_job_is_up_while_one_of_its_pods_is() -> None:
+    pods = [
+        runs("environment-0", Stage.ENVIRONMENT, "default", up_since=30.0),
+        runs("environment-1", Stage.ENVIRONMENT, "default", up_since=20.0),
+        runs("environment-2", Stage.ENVIRONMENT, "default", up_since=None),
+        runs("environment-3", Stage.ENVIRONMENT, "default", up_since=10.0, ended=True),
+        runs("sampler-0", Stage.SAMPLER, "whole", up_since=None),
+    ]
+    tick = a_tick(pods=pods)
+
+    assert seen(tick.view, tick.job).up_since == {Stage.ENVIRONMENT: 20.0, Stage.SAMPLER: inf}
 
 
 def test_the_gpus_of_a_pod_are_what_it_was_made_with() -> None:
