@@ -57,7 +57,7 @@ ALLOCATIONS = (  # replicas of sampler and environment
     (2, 1),
 )
 """What a ledger of five entries went through."""
-pytestmark = pytest.mark.timeout(600, func_only=True)
+pytestmark = pytest.mark.timeout(1800, func_only=True)  # a hundred commands
 
 
 class Reader:
