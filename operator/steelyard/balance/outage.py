@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from steelyard.api import Stage
 from steelyard.api.names import BUS
@@ -46,7 +47,10 @@ def _works_again(part: str, seen: Seen, rates: Rates, up: Instant, now: Instant)
 
 
 def _first_rise(samples: Sequence[tuple[Instant, float]], up: Instant, read: Instant) -> Instant | None:
-    """`up` itself where the rise lies before all that was `read`."""
-    if up < read and samples[0][1] > 0:
+    """After the last reset, for `up` is told to the second by another clock; `up` where it lies before all that was
+    `read`."""
+    resets = [place for place, (one, next_) in enumerate(pairwise(samples), 1) if next_[1] < one[1]]
+    if not resets and up < read and samples[0][1] > 0:
         return up
-    return next((at for at, _ in Counter.of(samples, up).jumps()), None)
+    counter = Counter.of(samples[resets[-1] :] if resets else samples, up)
+    return next((at for at, _ in counter.jumps()), None)

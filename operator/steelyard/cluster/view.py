@@ -137,12 +137,12 @@ def seen(view: View, resource: AgenticRLJob) -> Seen:
             refused=workload.refused if workload else None,
             failed=_reasons(view.failed((stage, profile))),
         )
-    return Seen(resource, view.revisions, stages, view.held(resource), _quota(view, resource), _up_since(view))
+    return Seen(resource, view.revisions, stages, view.held(resource), _quota(view, resource), _up_since(view, stages))
 
 
-def _up_since(view: View) -> dict[str, float]:
-    """Of each part that has pods, since when one of them has run without a restart."""
-    found: dict[str, float] = {}
+def _up_since(view: View, stages: Mapping[Stage, Mapping[str, StageCounts]]) -> dict[str, float]:
+    """Of each part that has or should have pods, since when one of them has run without a restart."""
+    found = {stage.value: inf for stage, profiles in stages.items() if any(one.desired for one in profiles.values())}
     for pod in view.pods:
         if not pod.ended:
             found[pod.stage] = min(found.get(pod.stage, inf), inf if pod.up_since is None else pod.up_since)

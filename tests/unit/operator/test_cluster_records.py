@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from steelyard.api import Stage
 from steelyard.cluster.problems import Problem
-from steelyard.cluster.records import child, job, pod
+from steelyard.cluster.records import Child, child, job, pod
 from steelyard.cluster.view import seen
 from tests.builders import job_manifest
 from tests.unit.operator.ticks import a_pod as runs
@@ -109,10 +110,15 @@ def test_a_part_of_a_job_is_up_while_one_of_its_pods_is() -> None:
         runs("environment-2", Stage.ENVIRONMENT, "default", up_since=None),
         runs("environment-3", Stage.ENVIRONMENT, "default", up_since=10.0, ended=True),
         runs("sampler-0", Stage.SAMPLER, "whole", up_since=None),
+        runs("trainer-0", Stage.TRAINER, "whole", up_since=40.0, ended=True),
     ]
     tick = a_tick(pods=pods)
+    trainer = Child("Job", "calculator-trainer-whole", "u", 1, 1, "owner", "d", None, replicas=1)
+    view = replace(tick.view, children={("Job", trainer.name): trainer})
 
-    assert seen(tick.view, tick.job).up_since == {Stage.ENVIRONMENT: 20.0, Stage.SAMPLER: inf}
+    up_since = seen(view, tick.job).up_since
+
+    assert up_since == {Stage.ENVIRONMENT: 20.0, Stage.SAMPLER: inf, Stage.TRAINER: inf}
 
 
 def test_the_gpus_of_a_pod_are_what_it_was_made_with() -> None:
