@@ -96,7 +96,7 @@ async def _until_stopped(
     handlers.register(registry, cluster.store, login, stop)
     own = asyncio.current_task()
     assert own is not None
-    # Until kopf has its handler: without one the kernel would not end the first process of a container.
+    # Until kopf has its handler: whoever ends gives the Lease back.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, own.cancel)
     async with asyncio.TaskGroup() as group:
         background = [group.create_task(cluster.run()), group.create_task(lease.run())]

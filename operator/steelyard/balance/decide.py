@@ -70,18 +70,18 @@ class Outcome:
 
 def look(seen: Seen, active: AllocationRevision, rates: Rates, now: Instant) -> Picture:
     """Observe and estimate over the time in which the allocation that runs now was in force: since the last outage,
-    once that is long enough."""
+    once that is long enough to decide on."""
     running = active
     if active.status.phase is RevisionPhase.PENDING:  # not applied yet: what it replaces still runs
         running = next((one for one in seen.revisions if one.metadata.name == active.spec.parent), active)
     status = running.status
     since = instant(status.measuring_time) or instant(status.settling_time) or instant(status.applied_time) or 0.0
-    observed, spec = observe(seen, rates, now, since), seen.job.spec
-    too_little = _too_little(observed, spec, f"under {active.metadata.name}")
-    if outage := last_outage(seen, rates, since, now):
-        undisturbed = observe(seen, rates, now, outage.over)
-        too_little = _too_little(undisturbed, spec, f"since the outage of the {outage.part}")
-        observed = observed if too_little else undisturbed
+    spec, outage = seen.job.spec, last_outage(seen, rates, since, now)
+    observed = observe(seen, rates, now, outage.over if outage else since)
+    when = f"since the outage of the {outage.part}" if outage else f"under {active.metadata.name}"
+    too_little = _too_little(observed, spec, when)
+    if outage and too_little:
+        observed = observe(seen, rates, now, since)
     estimated = estimate(observed, spec, known(seen.revisions))
     waits = wait_graph(observed)
     findings = symptoms(observed, waits, surroundings(rates, now), spec)

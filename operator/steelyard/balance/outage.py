@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 
 from steelyard.api import Stage
 from steelyard.api.names import BUS
 from steelyard.balance import signals
-from steelyard.balance.counter import Counter, within
+from steelyard.balance.counter import LARGEST, Counter, Sample, sane
 from steelyard.balance.types import Instant, Rates, Seen
 
 
@@ -20,6 +21,14 @@ class Outage:
     part: str
     over: Instant
     """When the first replica finished work again; the present while none has."""
+
+
+def up_since(starts: Iterable[tuple[str, Instant | None]]) -> dict[str, Instant]:
+    """`Seen.up_since`, from the part of each pod and since when it has run; None: it does not."""
+    found: dict[str, Instant] = {}
+    for part, start in starts:
+        found[part] = min(found.get(part, inf), inf if start is None else start)
+    return found
 
 
 def last_outage(seen: Seen, rates: Rates, since: Instant, now: Instant, spared: Collection[str] = ()) -> Outage | None:
@@ -37,20 +46,16 @@ def _works_again(part: str, seen: Seen, rates: Rates, up: Instant, now: Instant)
     if part == BUS:
         return min(up, now)
     finished = signals.TOKENS_GENERATED if part == Stage.SAMPLER else signals.STAGE_UNITS
-    rises = (
-        _first_rise(series.samples, up, now - rates.window_seconds)
-        for pod in seen.pods()
-        if pod.stage == part
-        for series in within(rates.series(finished, pod.name), up, now)
-    )
+    mine = (pod.name for pod in seen.pods() if pod.stage == part)
+    counters = [series.samples for name in mine for series in rates.series(finished, name)]
+    if up < now - rates.window_seconds and any(samples and 0 < samples[0][1] < LARGEST for samples in counters):
+        return up  # before all that was read
+    rises = (_first_rise(sane(samples, up, now), up) for samples in counters)
     return min((at for at in rises if at is not None), default=now)
 
 
-def _first_rise(samples: Sequence[tuple[Instant, float]], up: Instant, read: Instant) -> Instant | None:
-    """After the last reset, for `up` is told to the second by another clock; `up` where it lies before all that was
-    `read`."""
-    resets = [place for place, (one, next_) in enumerate(pairwise(samples), 1) if next_[1] < one[1]]
-    if not resets and up < read and samples[0][1] > 0:
-        return up
+def _first_rise(samples: Sequence[Sample], up: Instant) -> Instant | None:
+    """After the last reset: `up` is told to the second, by another clock."""
+    resets = [place for place, (one, later) in enumerate(pairwise(samples), 1) if later[1] < one[1]]
     counter = Counter.of(samples[resets[-1] :] if resets else samples, up)
     return next((at for at, _ in counter.jumps()), None)

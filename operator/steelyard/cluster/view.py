@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf
 
 from steelyard.api import AgenticRLJob, AllocationRevision, Stage
 from steelyard.api.names import BUS
+from steelyard.balance.outage import up_since
 from steelyard.balance.purse import requests
 from steelyard.balance.types import PodView, Seen, StageCounts
 from steelyard.children.common import Slot, bus_name, workload_kind, workload_name
@@ -141,12 +141,11 @@ def seen(view: View, resource: AgenticRLJob) -> Seen:
 
 
 def _up_since(view: View, stages: Mapping[Stage, Mapping[str, StageCounts]]) -> dict[str, float]:
-    """Of each part that has or should have pods, since when one of them has run without a restart."""
-    found = {stage.value: inf for stage, profiles in stages.items() if any(one.desired for one in profiles.values())}
-    for pod in view.pods:
-        if not pod.ended:
-            found[pod.stage] = min(found.get(pod.stage, inf), inf if pod.up_since is None else pod.up_since)
-    return found
+    """Of each part that has or should have pods."""
+    wanted = [
+        (stage.value, None) for stage, profiles in stages.items() if any(one.desired for one in profiles.values())
+    ]
+    return up_since([*wanted, *((pod.stage, pod.up_since) for pod in view.pods if not pod.ended)])
 
 
 def _quota(view: View, resource: AgenticRLJob) -> dict[str, Fraction]:

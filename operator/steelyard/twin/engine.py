@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, Stage
 from steelyard.api.status import TrainingStatus
+from steelyard.balance.outage import up_since
 from steelyard.balance.types import Instant, Rates, Seen
 from steelyard.twin.cluster import Cluster
 from steelyard.twin.events import Events
@@ -18,7 +19,7 @@ from steelyard.twin.judging import Judging
 from steelyard.twin.pods import Meter, Pod
 from steelyard.twin.profiles import Profile
 from steelyard.twin.sampler import SamplerPod
-from steelyard.twin.scrape import Prometheus, counts, up_since
+from steelyard.twin.scrape import Prometheus, counts
 from steelyard.twin.serving import Serving
 from steelyard.twin.stages import BusPod, EnvironmentPod, RewardPod, TrainerPod
 from steelyard.twin.training import Training
@@ -129,7 +130,9 @@ class Pipeline:
 
     def seen(self, revisions: Sequence[AllocationRevision]) -> Seen:
         """What the operator's informer would hold."""
-        return Seen(self.job, tuple(revisions), counts(self._cluster, START), up_since=up_since(self._cluster, START))
+        pods = self._cluster.pods
+        starts = ((pod.stage, None if pod.ready_since is None else START + pod.ready_since) for pod in pods)
+        return Seen(self.job, tuple(revisions), counts(self._cluster, START), up_since=up_since(starts))
 
     def rates(self, window_seconds: float) -> Rates:
         """What Prometheus would answer: scrapes, late and with gaps, never the simulator's truth."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from math import inf
 
 import numpy as np
 
@@ -72,15 +71,6 @@ def counts(cluster: Cluster, epoch: Instant) -> dict[Stage, dict[str, StageCount
                 draining=sum(view.terminating for view in views),
                 pods=views,
             )
-    return found
-
-
-def up_since(cluster: Cluster, epoch: Instant) -> dict[str, Instant]:
-    """Stage -> since when at least one replica has lived."""
-    found: dict[str, Instant] = {}
-    for pod in cluster.pods:
-        up = inf if pod.ready_since is None else epoch + pod.ready_since
-        found[pod.stage] = min(found.get(pod.stage, inf), up)
     return found
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from math import inf
 from random import Random
 
 from steelyard.api import AgenticRLJob, Allocation, AllocationRevision, Stage
 from steelyard.balance import signals
+from steelyard.balance.outage import up_since
 from steelyard.balance.types import PodView, Rates, Seen, Series, StageCounts
 from tests.unit.balance.replicas import Pod, Setup, Slot
 
@@ -249,14 +249,8 @@ class Pipeline:
                 draining=sum(view.terminating for view in views),
                 pods=views,
             )
-        return Seen(self.job, tuple(revisions), stages, up_since=self._up_since())
-
-    def _up_since(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for pod in self.pods:
-            up = pod.ready_at if pod.ready_at is not None and pod.ready(self.now) else inf
-            found[pod.stage] = min(found.get(pod.stage, inf), up)
-        return found
+        starts = ((pod.stage, pod.ready_at if pod.ready(self.now) else None) for pod in self.pods)
+        return Seen(self.job, tuple(revisions), stages, up_since=up_since(starts))
 
     def _view(self, pod: Pod) -> PodView:
         problem = None if pod.ready_at is not None else "Unschedulable"
